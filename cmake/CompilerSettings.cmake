@@ -1,0 +1,31 @@
+# Flags every target shares. -fPIC is given to all of them alike (libraries and programs), so that
+# one precompiled LibTorch header serves every target.
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo)
+endif()
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
+set(CMAKE_CXX_FLAGS_RELEASE "-O2")
+add_compile_options(-fPIC -Wall -Wextra -Werror -Wno-psabi -fstack-protector-strong -fdiagnostics-color=auto)
+add_compile_definitions(_GLIBCXX_ASSERTIONS)
+add_link_options($<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-pie> -Wl,-z,relro,-z,now)
+
+find_program(WMTP_CCACHE ccache)
+if(WMTP_CCACHE)
+  # Paths relative to the checkout, so that all checkouts of a user share one cache.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${WMTP_CCACHE})
+endif()
+find_program(WMTP_MOLD mold)
+if(WMTP_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+if(WMTP_SANITIZE)
+  add_compile_options(-fsanitize=${WMTP_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${WMTP_SANITIZE})
+  if(WMTP_SANITIZE STREQUAL "address")
+    add_compile_options(-fsanitize=undefined -fno-sanitize=vptr)
+    add_link_options(-fsanitize=undefined)
+  endif()
+endif()

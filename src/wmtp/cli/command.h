@@ -1,0 +1,33 @@
+// How a command hangs on the program: each file in commands/ has one function that adds its subcommand
+// to the tree and, when chosen, puts what is to be done into Session::run. main.cpp calls it and is
+// the only place that exits.
+#pragma once
+#include <CLI/CLI.hpp>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace wmtp::cli {
+
+struct Session {
+  bool json = false;             // stdout is JSON Lines only
+  bool quiet = false;
+  bool verbose = false;
+  std::string color = "auto";    // auto | always | never
+  std::string program;           // argv[0]
+  std::function<int()> run;      // set by the chosen command; returns the exit code
+
+  bool color_on(int fd) const;   // resolves `auto` by terminal and NO_COLOR
+};
+
+// One JSON line on stdout, with `type` first and `ts` (UTC) unless `stamped` is false.
+void emit_json(std::string_view type, const nlohmann::ordered_json& fields, bool stamped = true);
+
+// The whole command tree; also what `completion` and the help tests walk.
+void add_commands(CLI::App& app, Session& session);
+
+void add_version(CLI::App& app, Session& session);
+
+}  // namespace wmtp::cli

@@ -1,0 +1,90 @@
+#include "wmtp/core/json.h"
+
+#include <fmt/format.h>
+
+#include <unordered_set>
+#include <vector>
+
+#include "wmtp/core/file.h"
+
+namespace wmtp {
+namespace {
+
+// Feeds nlohmann's DOM builder and refuses on the way what the builder would let pass.
+class StrictBuilder : public nlohmann::detail::json_sax_dom_parser<Json> {
+  using Base = nlohmann::detail::json_sax_dom_parser<Json>;
+
+ public:
+  StrictBuilder(Json& root, int max_depth) : Base(root, false), max_depth_(max_depth) {}
+
+  const std::string& problem() const { return problem_; }
+  std::size_t position() const { return position_; }
+
+  bool number_float(number_float_t value, const std::string& literal) {
+    // The lexer falls back to a float for integers that do not fit 64 bits.
+    if (literal.find_first_of(".eE") == std::string::npos)
+      return refuse(fmt::format("integer {} does not fit 64 bits", literal.substr(0, 40)));
+    return Base::number_float(value, literal);
+  }
+  bool start_object(std::size_t elements) {
+    keys_.emplace_back();
+    return deeper() && Base::start_object(elements);
+  }
+  bool key(string_t& name) {
+    if (!keys_.back().insert(name).second)
+      return refuse(fmt::format("duplicate key \"{}\"", name.substr(0, 80)));
+    return Base::key(name);
+  }
+  bool end_object() {
+    keys_.pop_back();
+    --depth_;
+    return Base::end_object();
+  }
+  bool start_array(std::size_t elements) { return deeper() && Base::start_array(elements); }
+  bool end_array() {
+    --depth_;
+    return Base::end_array();
+  }
+  template <class Exception>
+  bool parse_error(std::size_t position, const std::string&, const Exception& error) {
+    position_ = position;
+    std::string text = error.what();  // "[json.exception.parse_error.101] parse error at line ..."
+    const auto bracket = text.find("] ");
+    return refuse(bracket == std::string::npos ? text : text.substr(bracket + 2));
+  }
+
+ private:
+  bool deeper() {
+    if (++depth_ > max_depth_) return refuse(fmt::format("nested deeper than {}", max_depth_));
+    return true;
+  }
+  bool refuse(std::string problem) {
+    if (problem_.empty()) problem_ = std::move(problem);
+    return false;
+  }
+
+  std::vector<std::unordered_set<std::string>> keys_;
+  std::string problem_;
+  std::size_t position_ = 0;
+  int depth_ = 0;
+  int max_depth_;
+};
+
+}  // namespace
+
+Json parse_json(std::string_view text, std::string_view name, const JsonLimits& limits,
+                ErrorKind kind) {
+  if (text.size() > limits.max_bytes)
+    throw Error(kind, "json", fmt::format("{}: {} bytes of JSON, the limit is {}", name, text.size(), limits.max_bytes));
+  Json root;
+  StrictBuilder builder(root, limits.max_depth);
+  if (!Json::sax_parse(text.begin(), text.end(), &builder))
+    throw Error(kind, "json", fmt::format("{}: {}", name, builder.problem()), "is the file complete?");
+  return root;
+}
+
+Json read_json(const std::filesystem::path& path, const JsonLimits& limits, ErrorKind kind) {
+  return parse_json(read_file(path, limits.max_bytes, kind), path.string(), limits, kind);
+}
+
+}  // namespace wmtp

@@ -1,0 +1,77 @@
+#include "wmtp/core/log.h"
+
+#include <spdlog/sinks/ansicolor_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "wmtp/core/time.h"
+
+namespace wmtp::log {
+namespace {
+
+struct State {
+  std::mutex mutex;
+  Options options;
+  std::shared_ptr<spdlog::logger> logger;
+};
+
+spdlog::level::level_enum spdlog_level(Level level) {
+  switch (level) {
+    case Level::debug: return spdlog::level::debug;
+    case Level::info: return spdlog::level::info;
+    case Level::warn: return spdlog::level::warn;
+    case Level::error: return spdlog::level::err;
+  }
+  return spdlog::level::info;
+}
+
+std::shared_ptr<spdlog::logger> make_logger(const Options& options) {
+  auto sink = std::make_shared<spdlog::sinks::ansicolor_stderr_sink_mt>(
+      options.color ? spdlog::color_mode::always : spdlog::color_mode::never);
+  auto logger = std::make_shared<spdlog::logger>("wmtp", std::move(sink));
+  logger->set_level(spdlog_level(options.level));
+  logger->set_pattern(options.json ? "%v" : "%H:%M:%S %^%l%$ %v");
+  logger->flush_on(spdlog::level::debug);
+  return logger;
+}
+
+State& state() {
+  static State instance{.mutex = {}, .options = {}, .logger = make_logger({})};
+  return instance;
+}
+
+}  // namespace
+
+void configure(const Options& options) {
+  State& s = state();
+  const std::scoped_lock lock(s.mutex);
+  s.options = options;
+  s.logger = make_logger(options);
+}
+
+Options current() {
+  State& s = state();
+  const std::scoped_lock lock(s.mutex);
+  return s.options;
+}
+
+void write(Level level, std::string_view module, std::string_view text) {
+  State& s = state();
+  const std::scoped_lock lock(s.mutex);
+  const std::string rank = s.options.rank >= 0 ? fmt::format("rank {}: ", s.options.rank) : "";
+  if (!s.options.json) {
+    s.logger->log(spdlog_level(level), "[{}] {}{}", module, rank, text);
+    return;
+  }
+  nlohmann::ordered_json line{{"type", level >= Level::error ? "error" : level == Level::warn ? "warning" : "log"},
+                              {"ts", utc_timestamp()},
+                              {"module", module},
+                              {"message", std::string(text)}};
+  if (s.options.rank >= 0) line["rank"] = s.options.rank;
+  s.logger->log(spdlog_level(level), "{}",
+                line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+}  // namespace wmtp::log
