@@ -1,0 +1,33 @@
+// What a model says of its weights: units in forward order, each a list of named parameters that lie end
+// to end in the unit's flat buffer. A parameter is a range of that buffer; sharding, gradients, optimizer
+// and checkpoints all speak in these ranges.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace wmtp::layout {
+
+struct ParamSpec {
+  std::string name;                  // wmtp's name, e.g. model.layers.3.self_attn.q_proj.weight
+  std::vector<std::int64_t> shape;
+
+  std::int64_t numel() const {
+    std::int64_t product = 1;
+    for (std::int64_t extent : shape) product *= extent;
+    return product;
+  }
+};
+
+struct UnitSpec {
+  std::string name;                  // e.g. root, model.layers.3
+  std::vector<ParamSpec> params;
+
+  std::int64_t numel() const {
+    std::int64_t sum = 0;
+    for (const ParamSpec& param : params) sum += param.numel();
+    return sum;
+  }
+};
+
+}  // namespace wmtp::layout

@@ -1,0 +1,58 @@
+// The door to the GPU. Everything that needs libtorch_cuda lives in one shared library, libwmtp_cuda.so,
+// which fills the tables below; without it they are empty and asking for a GPU is a clear error.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace wmtp {
+
+namespace kernels {
+struct CudaKernels;  // kernels/cuda/launchers.h
+}
+
+struct GpuInfo {
+  std::string name, uuid;
+  std::int64_t total_bytes = 0;
+  int multiprocessors = 0;
+  int major = 0, minor = 0;
+};
+
+struct GpuMemory {
+  std::int64_t allocated_bytes = 0, reserved_bytes = 0;
+  std::int64_t peak_allocated_bytes = 0, peak_reserved_bytes = 0;
+  std::int64_t free_bytes = 0;  // of the device, as the driver says
+};
+
+// One slot per service.
+struct CudaServices {
+  int (*device_count)() = nullptr;
+  GpuInfo (*device_info)(int index) = nullptr;
+  void (*set_device)(int index) = nullptr;
+  void* (*current_stream)() = nullptr;                 // cudaStream_t of ATen's current stream
+  void (*synchronize)() = nullptr;
+  GpuMemory (*memory)(int index) = nullptr;
+  void (*reset_peak_memory)(int index) = nullptr;
+  std::string (*versions)() = nullptr;                 // driver, runtime, NCCL in words
+};
+
+struct CudaTables {
+  CudaServices services;
+  const kernels::CudaKernels* kernels = nullptr;
+  void* nccl_factory = nullptr;                        // comm::NcclFactory
+};
+
+// Bumped whenever a table or a launcher's arguments change.
+inline constexpr unsigned kCudaPluginAbi = 1;
+// The plugin's one symbol: fills the tables and returns true, or false when the ABI differs.
+using CudaPluginEntry = bool (*)(unsigned abi, CudaTables* tables);
+inline constexpr const char* kCudaPluginSymbol = "wmtp_cuda_plugin";
+
+// Opens `library` and keeps it. REQUIRES: called before any other LibTorch call of the process (once CUDA's
+// hooks were asked for without libtorch_cuda, CUDA stays invisible). Returns "" or why there is no GPU.
+std::string load_cuda_plugin(const std::string& library);
+bool cuda_loaded();
+// Error device "no GPU here: <why>" when the plugin is not loaded.
+const CudaTables& cuda_tables();
+
+}  // namespace wmtp
