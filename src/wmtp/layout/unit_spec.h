@@ -11,6 +11,7 @@ namespace wmtp::layout {
 struct ParamSpec {
   std::string name;                  // wmtp's name, e.g. model.layers.3.self_attn.q_proj.weight
   std::vector<std::int64_t> shape;
+  bool trained = true;               // frozen ones lie in a buffer of their own
 
   std::int64_t numel() const {
     std::int64_t product = 1;
