@@ -1,0 +1,102 @@
+#include "wmtp/kernels/attention.h"
+
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/from_blob.h>
+
+#include "wmtp/core/error.h"
+#include "wmtp/kernels/attention_aten.h"
+#include "wmtp/kernels/checks.h"
+#include "wmtp/kernels/cpu/definitions.h"
+
+namespace wmtp::kernels {
+namespace {
+
+void check(const Demands& demands, const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v_NGE,
+           const Documents& documents) {
+  WMTP_CHECK(q_NHE.dim() == 3 && k_NGE.dim() == 3, "attention: q and k are not [n, heads, e]");
+  const std::int64_t tokens = q_NHE.size(0), num_q = q_NHE.size(1), size = q_NHE.size(2);
+  const std::int64_t num_kv = k_NGE.size(1);
+  const DType dtype = q_NHE.scalar_type();
+  demands.heads("q", q_NHE, {tokens, num_q, size}, dtype)
+      .heads("k", k_NGE, {tokens, num_kv, size}, dtype)
+      .heads("v", v_NGE, {tokens, num_kv, size}, dtype);
+  WMTP_CHECK(num_kv > 0 && num_q % num_kv == 0, "attention: heads are no multiple of kv heads");
+  WMTP_CHECK(!documents.start.empty() && documents.start.back() == tokens,
+             "attention: the documents do not end where the tokens do");
+}
+
+AttentionChoice choose(const Tensor& q_NHE, const Documents& documents,
+                       const AttentionOptions& options) {
+  if (options.choice != AttentionChoice::automatic) return options.choice;
+  if (q_NHE.is_cpu()) return AttentionChoice::flash;
+  const bool half = q_NHE.scalar_type() == kBFloat16 || q_NHE.scalar_type() == kFloat16;
+  if (!half)
+    throw Error(ErrorKind::config, "kernels", "attention in fp32 on a GPU",
+                "set param_dtype to bf16 or fp16, or run on the CPU");
+  return documents.uniform && !options.deterministic ? AttentionChoice::cudnn
+                                                     : AttentionChoice::flash;
+}
+
+[[noreturn]] void refuse(std::string_view what, const Tensor& tensor) {
+  throw Error(ErrorKind::config, "kernels",
+              std::string(what) + " attention does not run on " + tensor.device().str(),
+              "set attention to automatic");
+}
+
+}  // namespace
+
+Documents make_documents(std::vector<std::int32_t> start, c10::Device device) {
+  WMTP_CHECK(!start.empty() && start.front() == 0, "documents do not start at 0");
+  Documents documents;
+  documents.uniform = start.size() > 1;
+  for (std::size_t d = 0; d + 1 < start.size(); ++d) {
+    const std::int32_t length = start[d + 1] - start[d];
+    WMTP_CHECK(length >= 0, "documents overlap");
+    documents.max_length = std::max(documents.max_length, length);
+  }
+  for (std::size_t d = 0; d + 1 < start.size(); ++d)
+    documents.uniform &= start[d + 1] - start[d] == documents.max_length;
+  documents.start = std::move(start);
+  if (!device.is_cpu())
+    documents.start_device =
+        at::from_blob(documents.start.data(), {static_cast<std::int64_t>(documents.start.size())},
+                      at::TensorOptions().dtype(kInt32))
+            .to(device);
+  return documents;
+}
+
+AttentionResult attention(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v_NGE,
+                          const Documents& documents, const AttentionOptions& options) {
+  check(Demands("attention", q_NHE), q_NHE, k_NGE, v_NGE, documents);
+  const AttentionChoice choice = choose(q_NHE, documents, options);
+  if (q_NHE.is_cpu()) {
+    const bool is_double = is_double_on_cpu("attention", q_NHE);
+    if (choice == AttentionChoice::flash) return cpu_attention(q_NHE, k_NGE, v_NGE, documents);
+    if (choice == AttentionChoice::cudnn) refuse("cuDNN", q_NHE);
+    return is_double ? cpu::attention<double>(q_NHE, k_NGE, v_NGE, documents)
+                     : cpu::attention<float>(q_NHE, k_NGE, v_NGE, documents);
+  }
+  if (choice == AttentionChoice::reference) refuse("reference", q_NHE);
+  if (q_NHE.size(0) == 0) return {at::empty_like(q_NHE), {}, {}, {}, choice};
+  return choice == AttentionChoice::cudnn ? cudnn_attention(q_NHE, k_NGE, v_NGE, documents)
+                                          : flash_attention(q_NHE, k_NGE, v_NGE, documents);
+}
+
+AttentionGrads attention_backward(const AttentionBackward& args) {
+  WMTP_CHECK(args.forward && args.documents, "attention_backward: no forward result");
+  const Demands demands("attention_backward", args.q_NHE);
+  check(demands, args.q_NHE, args.k_NGE, args.v_NGE, *args.documents);
+  demands.heads("dout", args.dout_NHE, args.q_NHE.sizes(), args.q_NHE.scalar_type());
+  const AttentionChoice used = args.forward->used;
+  if (args.q_NHE.is_cpu()) {
+    if (used == AttentionChoice::flash) return cpu_attention_backward(args);
+    return args.q_NHE.scalar_type() == kFloat64 ? cpu::attention_backward<double>(args)
+                                                : cpu::attention_backward<float>(args);
+  }
+  if (args.q_NHE.size(0) == 0)
+    return {at::empty_like(args.q_NHE), at::empty_like(args.k_NGE), at::empty_like(args.v_NGE)};
+  return used == AttentionChoice::cudnn ? cudnn_attention_backward(args)
+                                        : flash_attention_backward(args);
+}
+
+}  // namespace wmtp::kernels

@@ -1,0 +1,52 @@
+// The slow, obvious CPU bodies: what each op means. T is float or double; with double every "fp32"
+// of the contracts reads fp64. The dispatching sources have checked the arguments.
+#pragma once
+#include "wmtp/kernels/adamw.h"
+#include "wmtp/kernels/attention.h"
+#include "wmtp/kernels/cross_entropy.h"
+#include "wmtp/kernels/rms_norm.h"
+#include "wmtp/kernels/rope.h"
+#include "wmtp/kernels/swiglu.h"
+
+namespace wmtp::kernels::cpu {
+
+template <class T>
+void rms_norm(const RmsNorm& args);
+template <class T>
+void rms_norm_backward(const RmsNormBackward& args);
+
+template <class T>
+void rope(const Rope& args);
+template <class T>
+void rope_backward(const RopeBackward& args);
+
+template <class T>
+void swiglu(const Tensor& gate_up_N2F, const Tensor& out_NF);
+template <class T>
+void swiglu_backward(const SwigluBackward& args);
+
+// Error data on a token outside [0, V).
+template <class T>
+void embedding(const Tensor& tokens_N, const Tensor& weight_VD, const Tensor& out_ND);
+template <class T>
+void embedding_backward(const Tensor& tokens_N, const Tensor& dout_ND, const Tensor& dweight_VD);
+
+// lse is [N, H].
+template <class T>
+AttentionResult attention(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v_NGE,
+                          const Documents& documents);
+template <class T>
+AttentionGrads attention_backward(const AttentionBackward& args);
+
+// Error data on a target outside [0, V).
+void check_targets(const Tensor& targets_M, std::int64_t vocabulary);
+template <class T>
+void cross_entropy(const CrossEntropy& args);
+
+template <class T>
+void adamw(const AdamW& args);
+
+template <class T>
+void add_squared_norm(const Tensor& flat, const Tensor& out);
+
+}  // namespace wmtp::kernels::cpu

@@ -1,0 +1,31 @@
+#include "wmtp/kernels/gemm.h"
+
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/mm.h>
+
+#include "wmtp/kernels/checks.h"
+
+namespace wmtp::kernels {
+
+void linear(const Tensor& x_NI, const Tensor& weight_OI, const Tensor& y_NO) {
+  Tensor y = y_NO;
+  at::mm_out(y, x_NI, weight_OI.t());
+}
+
+void linear_backward_input(const Tensor& dy_NO, const Tensor& weight_OI, const Tensor& dx_NI) {
+  Tensor dx = dx_NI;
+  at::mm_out(dx, dy_NO, weight_OI);
+}
+
+void linear_backward_weight(const Tensor& dy_NO, const Tensor& x_NI, const Tensor& dweight_OI) {
+  Tensor dweight = dweight_OI;
+  const DType dtype = dweight.scalar_type();
+  if (dtype == dy_NO.scalar_type())
+    at::addmm_out(dweight, dweight, dy_NO.t(), x_NI);
+  else if (dweight.is_cuda())
+    at::addmm_out(dweight, dweight, dy_NO.t(), x_NI, dtype);
+  else
+    at::addmm_out(dweight, dweight, dy_NO.t().to(dtype), x_NI.to(dtype));
+}
+
+}  // namespace wmtp::kernels
