@@ -1,0 +1,136 @@
+// Collectives over one group of ranks: one interface, three bodies (single, gloo, nccl). Sums only;
+// divisions are the caller's. Several communicators over one store are independent queues:
+// collectives of one run in the order started, those of two overlap. THREADS: the collectives of
+// one communicator are started by one thread at a time; abort() and log() may be called from any
+// thread.
+#pragma once
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "wmtp/comm/collective_log.h"
+#include "wmtp/comm/store.h"
+#include "wmtp/tensor/tensor.h"
+
+namespace wmtp::comm {
+
+// A collective under way. Its tensors stay alive until it ends. A default-made one is already done.
+class Work {
+ public:
+  class Body {
+   public:
+    virtual ~Body() = default;
+    virtual void wait() = 0;
+    virtual bool done() = 0;
+  };
+  Work() = default;
+  explicit Work(std::unique_ptr<Body> body) : body_(std::move(body)) {}
+
+  // CPU tensors: BLOCKS until the result is there. CUDA tensors: the current STREAM waits, the host
+  // goes on. Throws Error comm when a peer is lost, time is up or the group was aborted. May be
+  // called again.
+  void wait();
+  bool done() const { return !body_ || body_->done(); }
+
+ private:
+  std::unique_ptr<Body> body_;
+};
+
+// All functions but the accessors are COLLECTIVE: all ranks, same order, same sizes and dtypes.
+// Tensors are contiguous, on device(); empty ones are allowed everywhere and cost no message.
+// `label` shows in the watchdog's report and in the order comparison.
+class Communicator {
+ public:
+  static constexpr int kAllRanks = -1;
+
+  virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int rank() const { return rank_; }
+  int world() const { return world_; }
+  const std::string& name() const { return name_; }
+  c10::Device device() const { return device_; }
+  virtual std::string_view backend() const = 0;  // single, gloo, nccl
+
+  // out = concatenation of every rank's `in`. REQUIRES out.numel() == world * in.numel().
+  Work all_gather(const Tensor& out, const Tensor& in, std::string_view label = {});
+  // out = this rank's slice of the sum of all `in`. REQUIRES in.numel() == world * out.numel();
+  // `out` may be this rank's slice of `in`.
+  Work reduce_scatter(const Tensor& out, const Tensor& in, std::string_view label = {});
+  Work all_reduce(const Tensor& in_out, std::string_view label = {});
+  Work broadcast(const Tensor& in_out, int root, std::string_view label = {});
+  // BLOCKS the host until every rank has come here.
+  void barrier(std::string_view label = {});
+  // BLOCKS. Everybody's bytes by rank, on `root` (elsewhere the result is empty) or on all ranks.
+  std::vector<std::string> gather_bytes(std::string_view mine, int root = kAllRanks,
+                                        std::string_view label = {});
+
+  // Gives up all collectives under way: their wait() throws within 0.2 s. The group is dead
+  // afterwards.
+  virtual void abort() noexcept = 0;
+
+  const std::shared_ptr<CollectiveLog>& log() const { return log_; }
+
+ protected:
+  struct Identity {
+    std::string name;
+    int rank = 0, world = 1;
+    c10::Device device = c10::Device(c10::DeviceType::CPU);
+  };
+  explicit Communicator(Identity identity);
+
+  // Bodies see only non-empty, checked tensors.
+  virtual Work do_all_gather(const Tensor& out, const Tensor& in) = 0;
+  virtual Work do_reduce_scatter(const Tensor& out, const Tensor& in) = 0;
+  virtual Work do_all_reduce(const Tensor& in_out) = 0;
+  virtual Work do_broadcast(const Tensor& in_out, int root) = 0;
+  virtual Work do_gather(const Tensor& out, const Tensor& in, int root) = 0;  // out: root only
+  virtual void do_barrier() = 0;
+
+ private:
+  void check(const Tensor& tensor, std::string_view kind) const;
+  Work started(std::string_view kind, const Tensor& tensor, std::string_view label,
+               const std::function<Work()>& start);
+
+  std::string name_;
+  int rank_, world_;
+  c10::Device device_;
+  std::shared_ptr<CollectiveLog> log_;
+};
+
+// What a group is made from. BLOCKS while the ranks connect.
+struct GroupSpec {
+  std::string name;  // also its prefix in the store
+  int rank = 0, world = 1;
+  c10::Device device = c10::Device(c10::DeviceType::CPU);
+  Store store;  // the run's store; the group clones its own connection
+  std::chrono::milliseconds timeout =
+      std::chrono::hours(1);   // c10d's own limit; the watchdog's is shorter
+  std::string gloo_address;    // local address to use; empty: 127.0.0.1
+  std::string gloo_interface;  // beats gloo_address
+};
+
+// Handed over by the GPU plugin; null where there is none.
+using NcclFactory = std::unique_ptr<Communicator> (*)(const GroupSpec&);
+
+std::unique_ptr<Communicator> make_single(std::string name, c10::Device device);
+std::unique_ptr<Communicator> make_gloo(const GroupSpec& spec);
+// Error device "built without CUDA" when `factory` is null.
+std::unique_ptr<Communicator> make_nccl(const GroupSpec& spec, NcclFactory factory);
+
+// COLLECTIVE, BLOCKS. The first collective of a group: the sum of all ranks must be W(W-1)/2.
+void verify_group(Communicator& group);
+// COLLECTIVE over the store, BLOCKS. Compares the recorded order of collectives between ranks;
+// Error config naming the odd rank and the first collective that differs. Stops the recording.
+struct OrderCheck {
+  Store store;
+  int rank = 0, world = 1;
+  std::chrono::milliseconds timeout = std::chrono::seconds(120);
+};
+void check_collective_order(const std::vector<Communicator*>& groups, const OrderCheck& check);
+
+}  // namespace wmtp::comm

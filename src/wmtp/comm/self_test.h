@@ -1,0 +1,32 @@
+// What `wmtp doctor --collectives` shows: are the collectives right, and how fast.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "wmtp/comm/session.h"
+
+namespace wmtp::comm {
+
+struct CollectiveTiming {
+  std::string collective;  // all_gather, reduce_scatter, all_reduce, barrier
+  std::string dtype;
+  std::int64_t bytes = 0;  // of the whole (gathered or reduced) tensor
+  double best_ms = 0;      // the slowest rank counts
+  double gb_per_s = 0;     // bytes / time, 0 for the barrier
+};
+
+struct SelfTestResult {
+  std::string backend, where;
+  int world = 1;
+  int num_checks = 0;  // exact comparisons made, all right
+  std::vector<CollectiveTiming> timings;
+  std::vector<std::string> lines() const;  // for people
+};
+
+// COLLECTIVE, BLOCKS. REQUIRES connect(). A wrong number is Error comm naming collective, rank and
+// element.
+SelfTestResult run_collective_self_test(ProcessGroupSession& session,
+                                        std::int64_t max_bytes = std::int64_t{16} << 20);
+
+}  // namespace wmtp::comm

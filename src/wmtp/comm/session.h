@@ -1,0 +1,78 @@
+// Everything one rank needs of the others, for the commands: launch environment, store, watchdog
+// and the two communicators. The order of a start: start() -> agree() -> connect() -> work ->
+// finish().
+#pragma once
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "wmtp/comm/agreement.h"
+#include "wmtp/comm/communicator.h"
+#include "wmtp/comm/launch_env.h"
+#include "wmtp/comm/rendezvous.h"
+#include "wmtp/comm/watchdog.h"
+#include "wmtp/core/error.h"
+
+namespace wmtp::comm {
+
+struct SessionOptions {
+  RendezvousOptions rendezvous;
+  std::chrono::milliseconds agreement_timeout = std::chrono::seconds(120);
+  std::string backend = "auto";  // auto | gloo | nccl; auto = nccl on CUDA
+  c10::Device device = c10::Device(c10::DeviceType::CPU);
+  std::filesystem::path run_dir;  // of hang-<step>.json; may be empty
+  std::chrono::milliseconds beat = std::chrono::seconds(1);
+  std::chrono::milliseconds dead_after = std::chrono::seconds(5);
+  std::function<void(const Failure&)> leave;  // see WatchdogOptions; given by cli/main
+  NcclFactory nccl = nullptr;                 // from the GPU plugin
+};
+
+class ProcessGroupSession {
+ public:
+  // COLLECTIVE, BLOCKS: store, hello, watchdog. A single process costs nothing but an object.
+  static std::unique_ptr<ProcessGroupSession> start(LaunchEnv launch, SessionOptions options);
+  ~ProcessGroupSession();  // without finish(): the groups are given up, nobody is waited for
+
+  const LaunchEnv& launch() const { return launch_; }
+  int rank() const { return launch_.rank; }
+  int world() const { return launch_.world; }
+  const Store& store() const { return meeting_.store; }
+  const std::string& where() const { return meeting_.where; }
+  Watchdog& watchdog() { return *watchdog_; }
+
+  // COLLECTIVE, BLOCKS. World, LibTorch version, device type and backend are added to `facts`.
+  std::vector<std::string> agree(Facts facts, const std::string& scope = "start");
+
+  // COLLECTIVE, BLOCKS. Both groups, connected and verified by a sum of ranks.
+  void connect();
+  Communicator& gather_group();  // REQUIRES connect()
+  Communicator& reduce_group();
+  // COLLECTIVE, BLOCKS. One more group, e.g. for a background thread; owned by the caller.
+  std::unique_ptr<Communicator> make_group(const std::string& name);
+  // COLLECTIVE over the store, BLOCKS: after the first step.
+  void check_order();
+
+  // One code for all: what to leave with after `error`. An error of our own is posted for the
+  // others; an Error comm waits 0.5 s for another rank's post and takes it over, else it is 75.
+  // Aborts the groups.
+  Failure settle(const Error& error);
+
+  // COLLECTIVE, BLOCKS. Orderly end: groups closed in order, the store last.
+  void finish();
+
+ private:
+  ProcessGroupSession(LaunchEnv launch, SessionOptions options);
+  void abort_groups() noexcept;
+  GroupSpec group_spec(const std::string& name) const;
+
+  LaunchEnv launch_;
+  SessionOptions options_;
+  Rendezvous meeting_;
+  std::unique_ptr<Watchdog> watchdog_;
+  std::unique_ptr<Communicator> gather_, reduce_;
+};
+
+}  // namespace wmtp::comm
