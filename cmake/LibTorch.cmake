@@ -61,7 +61,13 @@ set(CMAKE_SKIP_RPATH OFF)
 set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
 set(CMAKE_INSTALL_RPATH "\$ORIGIN/../lib/site-packages/torch/lib;\$ORIGIN/../lib;\$ORIGIN")
 
+# torch carries headers of another fmt, without its library: ours must be found first.
+get_target_property(fmt_include fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/include)
+file(CREATE_LINK ${fmt_include}/fmt ${CMAKE_BINARY_DIR}/include/fmt SYMBOLIC)
+
 add_library(wmtp_torch INTERFACE)
+target_include_directories(wmtp_torch SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/include)
 target_include_directories(wmtp_torch SYSTEM INTERFACE ${WMTP_TORCH}/include ${WMTP_TORCH}/include/torch/csrc/api/include)
 target_compile_definitions(wmtp_torch INTERFACE AT_PER_OPERATOR_HEADERS USE_DISTRIBUTED USE_C10D_GLOO)
 target_link_libraries(wmtp_torch INTERFACE ${WMTP_TORCH}/lib/libtorch_cpu.so ${WMTP_TORCH}/lib/libc10.so)

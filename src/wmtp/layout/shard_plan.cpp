@@ -41,7 +41,8 @@ std::vector<UnitPlan> shard_plan(const std::vector<UnitSpec>& units, int world) 
   for (const UnitSpec& unit : units) {
     std::vector<ParamSpec> trained, frozen;
     for (const ParamSpec& param : unit.params) (param.trained ? trained : frozen).push_back(param);
-    plan.push_back({unit.name, BucketPlan(std::move(trained), world), BucketPlan(std::move(frozen), world)});
+    plan.push_back({unit.name, BucketPlan(std::move(trained), world), BucketPlan(std::move(frozen), world), unit.kept,
+                    unit.full_precision});
   }
   return plan;
 }

@@ -52,6 +52,7 @@ class BucketPlan {
 struct UnitPlan {
   std::string name;
   BucketPlan trained, frozen;
+  bool kept = false, full_precision = false;   // as in UnitSpec
 };
 
 std::vector<UnitPlan> shard_plan(const std::vector<UnitSpec>& units, int world);

@@ -23,6 +23,8 @@ struct ParamSpec {
 struct UnitSpec {
   std::string name;                  // e.g. root, model.layers.3
   std::vector<ParamSpec> params;
+  bool kept = false;                 // stays gathered for the whole step (root, value head)
+  bool full_precision = false;       // computes in fp32 whatever the compute dtype (value head)
 
   std::int64_t numel() const {
     std::int64_t sum = 0;

@@ -1,0 +1,27 @@
+// What the model reads of a micro-batch, on its device. N tokens of all documents end to end (padded rows are
+// documents too), M_k of them with a target for head k.
+#pragma once
+#include <vector>
+
+#include "wmtp/kernels/attention.h"
+#include "wmtp/kernels/rope.h"
+#include "wmtp/tensor/tensor.h"
+
+namespace wmtp::model {
+
+// The rows at which one head predicts, and what.
+struct HeadTargets {
+  Tensor rows_M;       // int32, ascending; source positions i
+  Tensor targets_M;    // int32; token i + k
+  std::int64_t count() const { return rows_M.size(0); }
+};
+
+struct Batch {
+  Tensor tokens_N;                   // int32
+  kernels::Documents documents;
+  kernels::RopeTable rope;
+  std::vector<HeadTargets> heads;    // one per prediction head; may be empty for value-only passes
+  std::int64_t num_tokens() const { return tokens_N.size(0); }
+};
+
+}  // namespace wmtp::model

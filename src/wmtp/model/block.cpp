@@ -1,0 +1,195 @@
+#include "wmtp/model/block.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/zeros.h>
+
+#include "wmtp/kernels/rms_norm.h"
+#include "wmtp/kernels/swiglu.h"
+
+namespace wmtp::model {
+namespace {
+
+// Statistics are fp32 whatever the activations are; fp64 in the tests' double precision.
+at::TensorOptions statistics(const Tensor& like) {
+  return like.options().dtype(like.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+}
+
+// out = RMSNorm(stream); returns the stream's value. The sum takes the storage of the pending part.
+Tensor normalise(const ResidualStream& in, const NormWeight& norm, double eps, Tensor& out_ND, Tensor& rstd_N) {
+  const bool adds = in.pending_ND.defined();
+  const Tensor value_ND = adds ? in.pending_ND : in.base_ND;
+  out_ND = at::empty_like(in.base_ND);
+  rstd_N = at::empty({in.base_ND.size(0)}, statistics(in.base_ND));
+  kernels::rms_norm({.x_ND = in.base_ND,
+                     .delta_ND = in.pending_ND,
+                     .weight_D = norm.weight,
+                     .eps = eps,
+                     .sum_ND = adds ? value_ND : Tensor(),
+                     .out_ND = out_ND,
+                     .rstd_N = rstd_N});
+  return value_ND;
+}
+
+Tensor take_rows(const Tensor& all_N, const Tensor& rows_M) {
+  return rows_M.defined() ? at::index_select(all_N, 0, rows_M) : all_N;
+}
+
+struct Qkv {
+  Tensor q_NHE, k_NGE, v_NGE;
+};
+
+// Heads as strided views of the fused projection; with a q/k norm q and k lie in a buffer of their own.
+Qkv split_heads(const kernels::HeadShape& heads, const Tensor& qkv_NC, const Tensor& qk_NC) {
+  const std::int64_t n = qkv_NC.size(0), e = heads.head_dim;
+  const std::int64_t q_width = heads.num_heads * e, kv_width = heads.num_kv_heads * e;
+  const Tensor& qk = qk_NC.defined() ? qk_NC : qkv_NC;
+  return {qk.narrow(1, 0, q_width).view({n, heads.num_heads, e}),
+          qk.narrow(1, q_width, kv_width).view({n, heads.num_kv_heads, e}),
+          qkv_NC.narrow(1, q_width + kv_width, kv_width).view({n, heads.num_kv_heads, e})};
+}
+
+}  // namespace
+
+void Block::run(const BlockParams& params, const ResidualStream& in, const BlockContext& context,
+                BlockActivations& all, Tensor& down_MD) const {
+  all.x_ND = normalise(in, params.input_norm, shape_.norm_eps, all.a_ND, all.rstd_in_N);
+  all.qkv_NC = model::forward(params.qkv, all.a_ND);
+  if (shape_.qk_norm) {
+    const auto& heads = shape_.heads;
+    const std::int64_t n = all.qkv_NC.size(0), num_qk = heads.num_heads + heads.num_kv_heads;
+    all.qk_NC = at::empty({n, num_qk * heads.head_dim}, all.qkv_NC.options());
+    all.qk_rstd = at::empty({n, num_qk}, statistics(all.qkv_NC));
+  }
+  kernels::rope({.heads = shape_.heads,
+                 .table = *context.rope,
+                 .qkv_NC = all.qkv_NC,
+                 .q_weight_E = params.q_norm.weight,
+                 .k_weight_E = params.k_norm.weight,
+                 .eps = shape_.norm_eps,
+                 .qk_out = all.qk_NC,
+                 .qk_rstd = all.qk_rstd});
+  const Qkv qkv = split_heads(shape_.heads, all.qkv_NC, all.qk_NC);
+  all.attention = kernels::attention(qkv.q_NHE, qkv.k_NGE, qkv.v_NGE, *context.documents, context.attention);
+  const Tensor o_MK = take_rows(all.attention.out_NHE.flatten(1), all.rows_M);
+  const ResidualStream after_attention{take_rows(all.x_ND, all.rows_M), model::forward(params.o, o_MK)};
+  all.mid_MD = normalise(after_attention, params.post_norm, shape_.norm_eps, all.m_MD, all.rstd_mid_M);
+  all.gate_up = model::forward(params.gate_up, all.m_MD);
+  all.product_MF = at::empty({all.gate_up.size(0), all.gate_up.size(1) / 2}, all.gate_up.options());
+  kernels::swiglu(all.gate_up, all.product_MF);
+  down_MD = model::forward(params.down, all.product_MF);
+}
+
+BlockOutput Block::forward(const BlockParams& params, const ResidualStream& in, const Tensor& rows_M,
+                           const BlockContext& context, Recompute level, bool keep) const {
+  BlockActivations all;
+  all.rows_M = rows_M;
+  BlockOutput out;
+  Tensor down_MD;
+  run(params, in, context, all, down_MD);
+  out.stream = {all.mid_MD, down_MD};
+  if (!keep) return out;
+  if (level == Recompute::block) {
+    out.kept.x_ND = all.x_ND;
+    out.kept.rows_M = rows_M;
+    return out;
+  }
+  out.kept = std::move(all);
+  if (level == Recompute::light) out.kept.a_ND = out.kept.m_MD = out.kept.product_MF = Tensor();
+  return out;
+}
+
+Tensor Block::backward(const BlockParams& params, BlockActivations kept, Tensor dy_MD, const BlockContext& context,
+                       Recompute level) const {
+  if (level == Recompute::block) {
+    const ResidualStream in{kept.x_ND, Tensor()};
+    Tensor down_MD;
+    run(params, in, context, kept, down_MD);
+  }
+  const Tensor dmid_MD = mlp_backward(params, kept, dy_MD);
+  const Tensor attention_out_NK = kept.attention.out_NHE.flatten(1);
+  const Tensor do_MK = model::backward(params.o, take_rows(attention_out_NK, kept.rows_M), dmid_MD);
+  Tensor do_NK = do_MK, dx_ND = dmid_MD;
+  if (kept.rows_M.defined()) {
+    do_NK = at::zeros(attention_out_NK.sizes(), do_MK.options()).index_copy_(0, kept.rows_M.to(at::kLong), do_MK);
+    dx_ND = at::zeros(kept.x_ND.sizes(), dmid_MD.options()).index_copy_(0, kept.rows_M.to(at::kLong), dmid_MD);
+  }
+  const Tensor da_ND = attention_backward(params, kept, do_NK, context);
+  kernels::rms_norm_backward({.dout_ND = da_ND,
+                              .x_ND = kept.x_ND,
+                              .rstd_N = kept.rstd_in_N,
+                              .weight_D = params.input_norm.weight,
+                              .dx_ND = dx_ND,
+                              .dweight_D = params.input_norm.dweight});
+  return dx_ND;
+}
+
+// dy_MD becomes the gradient of x'.
+Tensor Block::mlp_backward(const BlockParams& params, BlockActivations& kept, const Tensor& dy_MD) const {
+  if (!kept.m_MD.defined()) {
+    kept.m_MD = at::empty_like(kept.mid_MD);
+    kernels::rms_norm({.x_ND = kept.mid_MD,
+                       .delta_ND = {},
+                       .weight_D = params.post_norm.weight,
+                       .eps = shape_.norm_eps,
+                       .sum_ND = {},
+                       .out_ND = kept.m_MD,
+                       .rstd_N = kept.rstd_mid_M});
+  }
+  if (!kept.product_MF.defined()) {
+    kept.product_MF = at::empty({kept.gate_up.size(0), kept.gate_up.size(1) / 2}, kept.gate_up.options());
+    kernels::swiglu(kept.gate_up, kept.product_MF);
+  }
+  const Tensor dproduct_MF = model::backward(params.down, kept.product_MF, dy_MD);
+  kept.product_MF = Tensor();
+  kernels::swiglu_backward({.dout_NF = dproduct_MF, .gate_up_N2F = kept.gate_up, .out_NF = {}});
+  const Tensor dm_MD = model::backward(params.gate_up, kept.m_MD, kept.gate_up);
+  kept.m_MD = kept.gate_up = Tensor();
+  kernels::rms_norm_backward({.dout_ND = dm_MD,
+                              .x_ND = kept.mid_MD,
+                              .rstd_N = kept.rstd_mid_M,
+                              .weight_D = params.post_norm.weight,
+                              .dx_ND = dy_MD,
+                              .dweight_D = params.post_norm.dweight});
+  return dy_MD;
+}
+
+// Returns the gradient of a = RMSNorm(x).
+Tensor Block::attention_backward(const BlockParams& params, BlockActivations& kept, const Tensor& do_NK,
+                                 const BlockContext& context) const {
+  const Qkv qkv = split_heads(shape_.heads, kept.qkv_NC, kept.qk_NC);
+  const auto grads = kernels::attention_backward({.dout_NHE = do_NK.view(kept.attention.out_NHE.sizes()),
+                                                  .q_NHE = qkv.q_NHE,
+                                                  .k_NGE = qkv.k_NGE,
+                                                  .v_NGE = qkv.v_NGE,
+                                                  .forward = &kept.attention,
+                                                  .documents = context.documents,
+                                                  .options = context.attention});
+  Tensor dqkv_NC = at::empty_like(kept.qkv_NC);
+  kernels::rope_backward({.heads = shape_.heads,
+                          .table = *context.rope,
+                          .dq_NHE = grads.dq_NHE,
+                          .dk_NGE = grads.dk_NGE,
+                          .dv_NGE = grads.dv_NGE,
+                          .qkv_NC = kept.qkv_NC,
+                          .qk_rstd = kept.qk_rstd,
+                          .q_weight_E = params.q_norm.weight,
+                          .k_weight_E = params.k_norm.weight,
+                          .dqkv_NC = dqkv_NC,
+                          .dq_weight_E = params.q_norm.dweight,
+                          .dk_weight_E = params.k_norm.dweight});
+  if (!kept.a_ND.defined()) {
+    kept.a_ND = at::empty_like(kept.x_ND);
+    kernels::rms_norm({.x_ND = kept.x_ND,
+                       .delta_ND = {},
+                       .weight_D = params.input_norm.weight,
+                       .eps = shape_.norm_eps,
+                       .sum_ND = {},
+                       .out_ND = kept.a_ND,
+                       .rstd_N = kept.rstd_in_N});
+  }
+  return model::backward(params.qkv, kept.a_ND, dqkv_NC);
+}
+
+}  // namespace wmtp::model

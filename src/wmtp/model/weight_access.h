@@ -1,0 +1,52 @@
+// How the model reaches its weights and hands on its gradients, without knowing who keeps them: one process, or a
+// sharded run that gathers them from all ranks.
+#pragma once
+#include "wmtp/core/strong_ids.h"
+#include "wmtp/tensor/tensor.h"
+
+namespace wmtp::model {
+
+// The flat buffers of one unit: parameters lie end to end in the order of its UnitSpec, trained ones in one
+// buffer, frozen ones in the other. An absent part is an undefined tensor.
+struct UnitBuffers {
+  Tensor trained, frozen;
+};
+
+enum class Pass { forward, backward };
+
+class WeightAccess {
+ public:
+  virtual ~WeightAccess() = default;
+  // Weights in the compute dtype, valid until release. COLLECTIVE in sharded runs: all ranks acquire the same
+  // units in the same order. STREAM: ready for work enqueued on the current stream.
+  virtual UnitBuffers acquire(UnitId unit, Pass pass) = 0;
+  virtual void release(UnitId unit, Pass pass) = 0;
+};
+
+class GradSink {
+ public:
+  virtual ~GradSink() = default;
+  // Where the gradients of the unit's trained parameters are added up (+=): same ranges as the weights.
+  virtual Tensor open(UnitId unit) = 0;
+  // This micro-batch has added everything it has to the unit. COLLECTIVE in sharded runs.
+  virtual void close(UnitId unit) = 0;
+};
+
+// A unit held for the length of a scope.
+class AcquiredUnit {
+ public:
+  AcquiredUnit(WeightAccess& access, UnitId unit, Pass pass)
+      : access_(access), unit_(unit), pass_(pass), buffers_(access.acquire(unit, pass)) {}
+  ~AcquiredUnit() { access_.release(unit_, pass_); }
+  AcquiredUnit(const AcquiredUnit&) = delete;
+  AcquiredUnit& operator=(const AcquiredUnit&) = delete;
+  const UnitBuffers& buffers() const { return buffers_; }
+
+ private:
+  WeightAccess& access_;
+  UnitId unit_;
+  Pass pass_;
+  UnitBuffers buffers_;
+};
+
+}  // namespace wmtp::model

@@ -1,0 +1,179 @@
+#include "wmtp/parallel/gatherer.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+
+#include "wmtp/core/error.h"
+
+namespace wmtp::parallel {
+namespace {
+
+// Frozen weights that are whole and on the device are used where they lie.
+bool gathers_frozen(const UnitState& state, c10::Device device) {
+  return state.frozen.defined() &&
+         (state.plan.frozen.padded_numel() > state.frozen.numel() || state.frozen.device() != device);
+}
+
+std::int64_t buffer_numel(const UnitState& state, c10::Device device) {
+  return (state.copy.defined() ? 0 : state.plan.trained.padded_numel()) +
+         (gathers_frozen(state, device) ? state.plan.frozen.padded_numel() : 0);
+}
+
+}  // namespace
+
+Gatherer::Gatherer(const std::vector<UnitState>& states, const ParallelOptions& options, comm::Communicator& group)
+    : states_(states), options_(options), group_(group) {
+  std::int64_t slot_numel = 0;
+  for (std::size_t u = 0; u < states_.size(); ++u) {
+    if (!needs_buffer(states_[u])) continue;
+    const std::int64_t numel = buffer_numel(states_[u], options_.device);
+    if (states_[u].plan.kept || options_.strategy == Strategy::shard_grad_op) {
+      const auto tensor_options = at::TensorOptions().dtype(states_[u].compute_dtype).device(options_.device);
+      kept_[u].storage = at::empty({numel}, tensor_options);
+    } else {
+      slot_numel = std::max(slot_numel, numel);
+    }
+  }
+  if (slot_numel == 0) return;
+  const int num_slots = 1 + std::max({1, options_.prefetch_forward, options_.prefetch_backward});
+  slots_.resize(static_cast<std::size_t>(num_slots));
+  for (Buffer& slot : slots_)
+    slot.storage = at::empty({slot_numel}, at::TensorOptions().dtype(options_.param_dtype).device(options_.device));
+}
+
+// The weights are already whole and in the compute dtype on the device: nothing to gather.
+bool Gatherer::aliases(const UnitState& state) const {
+  const bool whole_trained =
+      !state.master.defined() || state.copy.defined() ||
+      (state.plan.trained.padded_numel() == state.master.numel() &&
+       state.master.scalar_type() == state.compute_dtype && state.master.device() == options_.device);
+  return whole_trained && !gathers_frozen(state, options_.device);
+}
+
+void Gatherer::begin_pass(int kind) {
+  auto [entry, fresh] = recorded_.try_emplace(kind);
+  order_ = &entry->second;
+  recording_ = fresh;
+  position_ = 0;
+}
+
+UnitWeights Gatherer::acquire(UnitId id, bool backward) {
+  const auto unit = static_cast<std::size_t>(id.value());
+  const UnitState& state = states_.at(unit);
+  const std::int64_t trained = state.plan.trained.numel(), frozen = state.plan.frozen.numel();
+  auto front = [](const Tensor& flat, std::int64_t size) { return size > 0 ? flat.narrow(0, 0, size) : Tensor(); };
+  if (aliases(state))
+    return {front(state.copy.defined() ? state.copy : state.master, trained), front(state.frozen, frozen)};
+
+  Buffer& buffer = buffer_of(unit);
+  if (buffer.holds != static_cast<int>(unit)) fetch(unit, buffer);
+  buffer.in_use = true;
+  buffer.awaited = false;
+  const bool slotted = !kept_.contains(unit);
+  if (slotted && order_) {
+    if (recording_) {
+      order_->push_back(unit);
+    } else {
+      WMTP_CHECK(position_ < order_->size() && (*order_)[position_] == unit,
+                 "a pass acquires its units in another order than the one before");
+    }
+    ++position_;
+    prefetch(backward);
+  }
+  buffer.trained_work.wait();
+  buffer.frozen_work.wait();
+  const std::int64_t frozen_at = state.copy.defined() ? 0 : state.plan.trained.padded_numel();
+  return {front(state.copy.defined() ? state.copy : buffer.storage, trained),
+          gathers_frozen(state, options_.device) ? buffer.storage.narrow(0, frozen_at, frozen)
+                                                 : front(state.frozen, frozen)};
+}
+
+void Gatherer::release(UnitId id) {
+  if (Buffer* buffer = holder_of(static_cast<std::size_t>(id.value()))) buffer->in_use = false;
+}
+
+void Gatherer::invalidate() {
+  for (auto& [unit, buffer] : kept_) buffer.holds = -1;
+  for (Buffer& slot : slots_) {
+    WMTP_CHECK(!slot.in_use, "weights changed while a unit was in use");
+    slot.holds = -1;
+    slot.awaited = false;
+  }
+}
+
+std::int64_t Gatherer::buffer_bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& [unit, buffer] : kept_) bytes += static_cast<std::int64_t>(buffer.storage.nbytes());
+  for (const Buffer& slot : slots_) bytes += static_cast<std::int64_t>(slot.storage.nbytes());
+  return bytes;
+}
+
+Gatherer::Buffer* Gatherer::holder_of(std::size_t unit) {
+  if (auto kept = kept_.find(unit); kept != kept_.end()) return &kept->second;
+  for (Buffer& slot : slots_)
+    if (slot.holds == static_cast<int>(unit)) return &slot;
+  return nullptr;
+}
+
+Gatherer::Buffer* Gatherer::free_slot() {
+  for (Buffer& slot : slots_)
+    if (slot.holds < 0) return &slot;
+  for (Buffer& slot : slots_)
+    if (!slot.in_use && !slot.awaited) return &slot;
+  return nullptr;
+}
+
+Gatherer::Buffer& Gatherer::buffer_of(std::size_t unit) {
+  Buffer* buffer = holder_of(unit);
+  if (!buffer) buffer = free_slot();
+  WMTP_CHECK(buffer, "more units are held at once than there are gather slots");
+  return *buffer;
+}
+
+// The slot was last read by work already enqueued, and a collective starts after what is enqueued: no other guard is
+// needed to overwrite it.
+void Gatherer::fetch(std::size_t unit, Buffer& buffer) {
+  const UnitState& state = states_[unit];
+  buffer.holds = static_cast<int>(unit);
+  std::int64_t at = 0;
+  if (state.master.defined() && !state.copy.defined()) {
+    const std::int64_t size = state.plan.trained.padded_numel();
+    buffer.trained_work = fetch_bucket(state.plan.trained, state.master, buffer.storage.narrow(0, at, size));
+    at += size;
+  }
+  if (gathers_frozen(state, options_.device))
+    buffer.frozen_work = fetch_bucket(state.plan.frozen, state.frozen,
+                                      buffer.storage.narrow(0, at, state.plan.frozen.padded_numel()));
+}
+
+comm::Work Gatherer::fetch_bucket(const layout::BucketPlan& plan, const Tensor& shard, const Tensor& whole) {
+  const std::int64_t size = plan.shard_numel();
+  const int rank = plan.padded_numel() == size ? 0 : group_.rank();
+  Tensor own = shard;
+  if (shard.scalar_type() != whole.scalar_type() || shard.device() != whole.device() || plan.padded_numel() == size) {
+    own = whole.narrow(0, rank * size, size);
+    own.copy_(shard, /*non_blocking=*/true);
+  }
+  if (plan.padded_numel() == size) return {};
+  return group_.all_gather(whole, own, "gather");
+}
+
+void Gatherer::prefetch(bool backward) {
+  if (recording_) return;
+  const int depth = backward ? options_.prefetch_backward : options_.prefetch_forward;
+  for (std::size_t ahead = 0; ahead < static_cast<std::size_t>(depth); ++ahead) {
+    if (position_ + ahead >= order_->size()) return;
+    const std::size_t unit = (*order_)[position_ + ahead];
+    if (Buffer* holder = holder_of(unit)) {
+      if (!holder->in_use) holder->awaited = true;
+      continue;
+    }
+    Buffer* slot = free_slot();
+    if (!slot) return;
+    fetch(unit, *slot);
+    slot->awaited = true;
+  }
+}
+
+}  // namespace wmtp::parallel

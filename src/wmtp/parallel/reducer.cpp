@@ -1,0 +1,115 @@
+#include "wmtp/parallel/reducer.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+
+#include "wmtp/core/error.h"
+
+namespace wmtp::parallel {
+
+Reducer::Reducer(std::vector<UnitState>& states, const ParallelOptions& options, comm::Communicator& group)
+    : states_(states), options_(options), group_(group), reduced_(states.size()), opened_(states.size()) {
+  if (group_.world() == 1) return;
+  const auto tensor_options = at::TensorOptions().dtype(options_.reduce_dtype).device(options_.device);
+  std::int64_t slot_numel = 0;
+  for (std::size_t u = 0; u < states_.size(); ++u) {
+    if (!states_[u].grad.defined()) continue;
+    const std::int64_t numel = states_[u].plan.trained.padded_numel();
+    if (whole_gradient()) {
+      own_[u];  // reduced where it lies
+    } else if (states_[u].plan.kept || options_.no_sync) {
+      own_[u].whole = at::empty({numel}, tensor_options);
+    } else {
+      slot_numel = std::max(slot_numel, numel);
+    }
+  }
+  if (slot_numel == 0) return;
+  slots_.resize(2);
+  for (Slot& slot : slots_) slot.whole = at::empty({slot_numel}, tensor_options);
+}
+
+void Reducer::begin_step() {
+  std::fill(reduced_.begin(), reduced_.end(), false);
+  std::fill(opened_.begin(), opened_.end(), false);
+  if (!whole_gradient()) return;
+  for (UnitState& state : states_)
+    if (state.grad.defined()) state.grad.zero_();
+}
+
+Reducer::Slot& Reducer::slot_of(std::size_t unit) {
+  if (auto own = own_.find(unit); own != own_.end()) return own->second;
+  return slots_.at(open_.at(unit));
+}
+
+Tensor Reducer::open(UnitId id) {
+  const auto unit = static_cast<std::size_t>(id.value());
+  UnitState& state = states_.at(unit);
+  if (!state.grad.defined()) return {};
+  const std::int64_t numel = state.plan.trained.numel();
+  if (whole_gradient()) return state.grad.narrow(0, 0, numel);
+  if (!own_.contains(unit)) {
+    open_[unit] = turn_;
+    turn_ = (turn_ + 1) % slots_.size();
+  }
+  Slot& slot = slot_of(unit);
+  settle(slot);
+  const bool goes_on = options_.no_sync && opened_[unit];
+  if (!goes_on) slot.whole.narrow(0, 0, state.plan.trained.padded_numel()).zero_();
+  opened_[unit] = true;
+  return slot.whole.narrow(0, 0, numel);
+}
+
+void Reducer::close(UnitId id) {
+  const auto unit = static_cast<std::size_t>(id.value());
+  if (group_.world() == 1 || !states_.at(unit).grad.defined()) return;
+  const bool accumulates_here = whole_gradient() || options_.no_sync;
+  if (accumulates_here && !last_) return;
+  reduce(unit, slot_of(unit));
+}
+
+void Reducer::reduce(std::size_t unit, Slot& slot) {
+  UnitState& state = states_[unit];
+  slot.unit = static_cast<int>(unit);
+  const bool fits = state.grad.scalar_type() == options_.reduce_dtype && state.grad.device() == options_.device;
+  if (whole_gradient()) {
+    slot.adds = false;
+    slot.staging = fits ? state.grad : state.grad.to(options_.device, options_.reduce_dtype);
+    slot.work = group_.all_reduce(slot.staging, "reduce");
+    return;
+  }
+  slot.adds = reduced_[unit] || !fits;
+  slot.staging = slot.adds ? at::empty({state.plan.trained.shard_numel()}, slot.whole.options()) : state.grad;
+  slot.work = group_.reduce_scatter(slot.staging, slot.whole.narrow(0, 0, state.plan.trained.padded_numel()), "reduce");
+}
+
+// Ends the slot's reduction, if one is under way, and brings its result home.
+void Reducer::settle(Slot& slot) {
+  if (slot.unit < 0) return;
+  const auto unit = static_cast<std::size_t>(slot.unit);
+  Tensor& grad = states_[unit].grad;
+  slot.work.wait();
+  if (slot.adds && reduced_[unit]) {
+    grad.add_(slot.staging.to(grad.device(), grad.scalar_type()));
+  } else if (slot.staging.data_ptr() != grad.data_ptr()) {
+    grad.copy_(slot.staging);
+  }
+  reduced_[unit] = true;
+  slot.unit = -1;
+  slot.staging = Tensor();
+}
+
+void Reducer::finish() {
+  for (Slot& slot : slots_) settle(slot);
+  for (auto& [unit, slot] : own_) settle(slot);
+}
+
+std::int64_t Reducer::buffer_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Slot& slot : slots_) bytes += static_cast<std::int64_t>(slot.whole.nbytes());
+  for (const auto& [unit, slot] : own_)
+    if (slot.whole.defined()) bytes += static_cast<std::int64_t>(slot.whole.nbytes());
+  return bytes;
+}
+
+}  // namespace wmtp::parallel

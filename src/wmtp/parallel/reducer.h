@@ -1,0 +1,57 @@
+// Gradients from where the model adds them up to where the optimizer reads them: each unit's sharded gradient, summed
+// over micro-batches and ranks. A finished unit's reduction runs while the next unit computes: two slots used in turn,
+// gradients land in one while the other is on the wire. With one rank the slot is the gradient itself.
+// THREADS: one. COLLECTIVE: all ranks close the same units in the same order.
+#pragma once
+#include <map>
+#include <vector>
+
+#include "wmtp/comm/communicator.h"
+#include "wmtp/core/strong_ids.h"
+#include "wmtp/parallel/unit_state.h"
+
+namespace wmtp::parallel {
+
+class Reducer {
+ public:
+  // BORROWS states and group.
+  Reducer(std::vector<UnitState>& states, const ParallelOptions& options, comm::Communicator& group);
+
+  void begin_step();
+  // `last`: no further micro-batch of this step follows.
+  void begin_micro_batch(bool last) { last_ = last; }
+  // Where to add the unit's gradient, without padding; undefined if nothing in it is trained.
+  Tensor open(UnitId unit);
+  void close(UnitId unit);
+  // BLOCKS (CPU) or orders the stream (CUDA): every unit's sharded gradient is complete.
+  void finish();
+
+  std::int64_t buffer_bytes() const;
+
+ private:
+  struct Slot {
+    Tensor whole;        // padded, reduce dtype
+    Tensor staging;      // the reduced shard, where it cannot go to the gradient directly
+    int unit = -1;       // whose reduction is under way
+    bool adds = false;   // staging is added to the gradient when the work is done
+    comm::Work work;
+  };
+
+  bool whole_gradient() const { return group_.world() == 1 || options_.strategy == Strategy::no_shard; }
+  Slot& slot_of(std::size_t unit);
+  void settle(Slot& slot);
+  void reduce(std::size_t unit, Slot& slot);
+
+  std::vector<UnitState>& states_;
+  ParallelOptions options_;
+  comm::Communicator& group_;
+  std::vector<Slot> slots_;                  // in turn
+  std::map<std::size_t, Slot> own_;          // kept units; every unit with no_sync or NO_SHARD
+  std::map<std::size_t, std::size_t> open_;  // unit -> slot in turn
+  std::vector<bool> reduced_;                // this step's gradient of the unit has had its first part
+  std::vector<bool> opened_;                 // no_sync: the unit's buffer was zeroed this step
+  std::size_t turn_ = 0;
+  bool last_ = true;
+};
+
+}  // namespace wmtp::parallel

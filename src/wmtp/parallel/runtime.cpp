@@ -1,0 +1,56 @@
+#include "wmtp/parallel/runtime.h"
+
+#include <ATen/ops/empty.h>
+
+namespace wmtp::parallel {
+
+Runtime::Runtime(const std::vector<layout::UnitSpec>& units, const ParallelOptions& options, const Groups& groups)
+    : options_(options),
+      groups_(groups),
+      placement_{groups.gather->rank(), groups.gather->world()},
+      states_(make_unit_states(units, options, placement_)),
+      gatherer_(states_, options_, *groups.gather),
+      reducer_(states_, options_, *groups.reduce) {}
+
+void Runtime::fill(const Fill& fill) {
+  fill_unit_states(states_, options_, placement_, fill);
+  gatherer_.invalidate();
+}
+
+void Runtime::begin_step() { reducer_.begin_step(); }
+
+void Runtime::begin_micro_batch(bool last) {
+  gatherer_.begin_pass(0);
+  reducer_.begin_micro_batch(last);
+}
+
+std::int64_t Runtime::state_bytes() const {
+  std::int64_t bytes = 0;
+  for (const UnitState& state : states_)
+    for (const Tensor* part : {&state.master, &state.grad, &state.copy, &state.frozen})
+      if (part->defined()) bytes += static_cast<std::int64_t>(part->nbytes());
+  return bytes;
+}
+
+void Runtime::gather_full(const Take& take) {
+  for (const UnitState& state : states_) {
+    if (state.master.defined()) gather_bucket(state.plan.trained, state.master, take);
+    if (state.frozen.defined()) gather_bucket(state.plan.frozen, state.frozen, take);
+  }
+}
+
+void Runtime::gather_bucket(const layout::BucketPlan& plan, const Tensor& shard, const Take& take) {
+  Tensor whole = shard;
+  if (plan.padded_numel() > shard.numel()) {
+    whole = at::empty({plan.padded_numel()}, shard.options().device(options_.device).pinned_memory(false));
+    groups_.gather->all_gather(whole, shard.to(options_.device), "state").wait();
+  }
+  if (placement_.rank != 0) return;
+  const Tensor host = whole.cpu();
+  for (std::size_t p = 0; p < plan.params().size(); ++p) {
+    const layout::Range range = plan.param_range(p);
+    take(plan.params()[p], host.narrow(0, range.begin, range.size()).view(plan.params()[p].shape));
+  }
+}
+
+}  // namespace wmtp::parallel

@@ -1,0 +1,66 @@
+// The FSDP runtime: this rank's shards, the weights when a unit needs them, the gradients when a unit has them. It
+// knows units and flat ranges, never a model. One process is not wrapped and pays nothing: its buffers alias.
+#pragma once
+#include <functional>
+#include <vector>
+
+#include "wmtp/comm/communicator.h"
+#include "wmtp/parallel/gatherer.h"
+#include "wmtp/parallel/reducer.h"
+#include "wmtp/parallel/unit_state.h"
+
+namespace wmtp::parallel {
+
+// Two communicators: on one, gathers and reductions would queue behind each other. BORROWS.
+struct Groups {
+  comm::Communicator* gather = nullptr;
+  comm::Communicator* reduce = nullptr;
+};
+
+class Runtime {
+ public:
+  Runtime(const std::vector<layout::UnitSpec>& units, const ParallelOptions& options, const Groups& groups);
+
+  // Sharded initialisation: only ranges this rank owns are asked for.
+  void fill(const Fill& fill);
+
+  void begin_step();
+  void begin_micro_batch(bool last);
+  // A pass without gradients (validation); `kind` > 0 names passes that acquire alike.
+  void begin_evaluation(int kind = 1) { gatherer_.begin_pass(kind); }
+
+  UnitWeights acquire(UnitId unit, bool backward) { return gatherer_.acquire(unit, backward); }
+  void release(UnitId unit) { gatherer_.release(unit); }
+  Tensor open_grad(UnitId unit) { return reducer_.open(unit); }
+  void close_grad(UnitId unit) { reducer_.close(unit); }
+  // All gradients of the step are home: states()[u].grad.
+  void finish_grads() { reducer_.finish(); }
+  // To be called after the optimizer has changed the masters.
+  void weights_changed() { gatherer_.invalidate(); }
+
+  std::vector<UnitState>& states() { return states_; }
+  const std::vector<UnitState>& states() const { return states_; }
+  const ParallelOptions& options() const { return options_; }
+  const Placement& placement() const { return placement_; }
+  // Which of the ranks' copies counts once in a sum over ranks: all shards, but only rank 0 of replicated state.
+  bool counts_once() const { return options_.strategy != Strategy::no_shard || placement_.rank == 0; }
+  std::int64_t state_bytes() const;    // masters, gradients, copies, frozen weights
+  std::int64_t buffer_bytes() const { return gatherer_.buffer_bytes() + reducer_.buffer_bytes(); }
+
+  // One whole parameter after the other on rank 0's host (fp32; frozen ones in their own dtype), a unit at a time.
+  // COLLECTIVE, BLOCKS. `take` is called on rank 0 only.
+  using Take = std::function<void(const layout::ParamSpec&, const Tensor& whole)>;
+  void gather_full(const Take& take);
+
+ private:
+  void gather_bucket(const layout::BucketPlan& plan, const Tensor& shard, const Take& take);
+
+  ParallelOptions options_;
+  Groups groups_;
+  Placement placement_;
+  std::vector<UnitState> states_;
+  Gatherer gatherer_;
+  Reducer reducer_;
+};
+
+}  // namespace wmtp::parallel

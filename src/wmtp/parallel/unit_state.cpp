@@ -1,0 +1,74 @@
+#include "wmtp/parallel/unit_state.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+namespace wmtp::parallel {
+namespace {
+
+at::TensorOptions shard_options(const ParallelOptions& options, DType dtype) {
+  const bool offload = options.cpu_offload && options.device.is_cuda();
+  return at::TensorOptions()
+      .dtype(dtype)
+      .device(offload ? c10::Device(c10::DeviceType::CPU) : options.device)
+      .pinned_memory(offload);
+}
+
+// Frozen weights are sharded under FULL_SHARD alone.
+int frozen_world(const ParallelOptions& options, const Placement& placement) {
+  return options.strategy == Strategy::full_shard ? placement.world : 1;
+}
+
+void fill_bucket(const layout::BucketPlan& plan, int rank, const Tensor& shard, DType master, const Fill& fill) {
+  for (const layout::Piece& piece : plan.pieces(rank)) {
+    const Tensor target = shard.narrow(0, piece.in_shard, piece.in_param.size());
+    const layout::ParamSpec& param = plan.params()[piece.param];
+    if (target.device().is_cpu() && target.scalar_type() == master) {
+      fill(param, piece.in_param.begin, target);
+    } else {
+      const Tensor host = at::empty({piece.in_param.size()}, at::TensorOptions().dtype(master));
+      fill(param, piece.in_param.begin, host);
+      target.copy_(host);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<UnitState> make_unit_states(const std::vector<layout::UnitSpec>& units, const ParallelOptions& options,
+                                        const Placement& placement) {
+  const auto trained_plan = layout::shard_plan(units, placement.shard_world(options.strategy));
+  const auto frozen_plan = layout::shard_plan(units, frozen_world(options, placement));
+  std::vector<UnitState> states;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    UnitState state;
+    state.plan = trained_plan[u];
+    state.plan.frozen = frozen_plan[u].frozen;
+    state.compute_dtype = state.plan.full_precision ? options.master_dtype : options.param_dtype;
+    if (const std::int64_t size = state.plan.trained.shard_numel(); size > 0) {
+      state.master = at::zeros({size}, shard_options(options, options.master_dtype));
+      const DType grad_dtype = options.master_dtype == kFloat64 ? kFloat64 : kFloat32;
+      state.grad = at::zeros({size}, shard_options(options, grad_dtype));
+      if (options.strategy == Strategy::no_shard && state.compute_dtype != options.master_dtype)
+        state.copy = at::zeros({size}, at::TensorOptions().dtype(state.compute_dtype).device(options.device));
+    }
+    if (const std::int64_t size = state.plan.frozen.shard_numel(); size > 0)
+      state.frozen = at::zeros({size}, shard_options(options, state.compute_dtype));
+    states.push_back(std::move(state));
+  }
+  return states;
+}
+
+void fill_unit_states(std::vector<UnitState>& states, const ParallelOptions& options, const Placement& placement,
+                      const Fill& fill) {
+  const DType master = options.master_dtype == kFloat64 ? kFloat64 : kFloat32;
+  for (UnitState& state : states) {
+    if (state.master.defined())
+      fill_bucket(state.plan.trained, placement.shard_rank(options.strategy), state.master, master, fill);
+    if (state.copy.defined()) state.copy.copy_(state.master);
+    const int frozen_rank = frozen_world(options, placement) == 1 ? 0 : placement.rank;
+    if (state.frozen.defined()) fill_bucket(state.plan.frozen, frozen_rank, state.frozen, master, fill);
+  }
+}
+
+}  // namespace wmtp::parallel
