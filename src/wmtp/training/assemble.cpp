@@ -1,0 +1,62 @@
+#include "wmtp/training/assemble.h"
+
+#include <ATen/ops/empty.h>
+
+#include "wmtp/model/init_weights.h"
+
+namespace wmtp::training {
+
+// The model's view of the runtime.
+class TrainableModel::Binding : public model::WeightAccess, public model::GradSink {
+ public:
+  explicit Binding(parallel::Runtime& runtime) : runtime_(runtime) {}
+
+  model::UnitBuffers acquire(UnitId unit, model::Pass pass) override {
+    const parallel::UnitWeights weights = runtime_.acquire(unit, pass == model::Pass::backward);
+    return {weights.trained, weights.frozen};
+  }
+  void release(UnitId unit, model::Pass) override { runtime_.release(unit); }
+  Tensor open(UnitId unit) override { return runtime_.open_grad(unit); }
+  void close(UnitId unit) override { runtime_.close_grad(unit); }
+
+ private:
+  parallel::Runtime& runtime_;
+};
+
+namespace {
+
+std::vector<optim::TrainedShard> trained_shards(parallel::Runtime& runtime) {
+  std::vector<optim::TrainedShard> shards;
+  const int rank = runtime.placement().shard_rank(runtime.options().strategy);
+  for (const parallel::UnitState& state : runtime.states())
+    if (state.master.defined()) shards.push_back({state.plan.trained, rank, state.master, state.grad, state.copy});
+  return shards;
+}
+
+Tensor device_inv_freq(const model::ModelConfig& config, const parallel::ParallelOptions& options) {
+  const std::vector<double> values = config.inv_freq();
+  const auto dtype = options.param_dtype == kFloat64 ? at::kDouble : at::kFloat;
+  const Tensor host = at::empty({static_cast<std::int64_t>(values.size())}, at::kDouble);
+  std::copy(values.begin(), values.end(), host.data_ptr<double>());
+  return host.to(dtype).to(options.device);
+}
+
+}  // namespace
+
+TrainableModel::TrainableModel(const AssembleOptions& options, const parallel::Groups& groups)
+    : runtime_(model::model_units(options.model), options.parallel, groups),
+      binding_(std::make_unique<Binding>(runtime_)),
+      transformer_(std::make_unique<model::Transformer>(options.model, *binding_, binding_.get(), options.transformer)),
+      optimizer_(std::make_unique<optim::AdamW>(trained_shards(runtime_), options.groups, options.adamw)),
+      step_(std::make_unique<Step>(runtime_, *transformer_, *optimizer_, *groups.reduce, options.step)),
+      inv_freq_F_(device_inv_freq(options.model, options.parallel)) {}
+
+TrainableModel::~TrainableModel() = default;
+
+parallel::Fill random_weights(const model::ModelConfig& config, std::uint64_t seed) {
+  return [std = config.initializer_range, seed](const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
+    model::draw_weights(param, seed, std, begin, out);
+  };
+}
+
+}  // namespace wmtp::training
