@@ -46,9 +46,10 @@ format:  ## Rewrite the sources in the house format
 	@tools/setup --dev
 	@git ls-files 'src/*.h' 'src/*.cpp' 'src/*.cu' 'tests/*.h' 'tests/*.cpp' | xargs clang-format -i
 
-bundle: build  ## Make the relocatable folder dist/wmtp-<version>-linux-x86_64
+bundle:  ## Make the relocatable folder dist/wmtp-<version>-linux-x86_64 from a release build
 	@tools/setup --dev
-	@packaging/bundle.sh --build $(BUILD)
+	@$(MAKE) --no-print-directory build BUILD=build-release PRESET=release
+	@packaging/bundle.sh --build build-release --release
 
 clean:  ## Remove the build folders of this checkout
 	@rm -rf build build-* dist
