@@ -23,7 +23,7 @@ configure:
 
 build: setup  ## Configure and build everything
 	@$(MAKE) --no-print-directory configure
-	@cmake --build $(BUILD) -j $(JOBS) -- --quiet
+	@echo "[build] compiling, $(JOBS) jobs"; cmake --build $(BUILD) -j $(JOBS) -- --quiet
 
 demo: build  ## Set up, build, and show that the program works here
 	@echo "== wmtp doctor"; $(BUILD)/bin/wmtp doctor

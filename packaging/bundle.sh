@@ -57,7 +57,7 @@ fi
 ldd "${programs[@]}" | awk '$2 == "=>" && $3 ~ /^\// {print $1, $3}' | sort -u | while read -r soname path; do
   case $path in */site-packages/*) continue ;; esac
   case $soname in
-    libc.so.* | libm.so.* | libdl.so.* | libpthread.so.* | librt.so.* | ld-linux*) continue ;;
+    libc.so.* | libm.so.* | libdl.so.* | libpthread.so.* | librt.so.* | libutil.so.* | libresolv.so.* | ld-linux*) continue ;;
     libstdc++.so.* | libgcc_s.so.* | libgomp.so.*) continue ;;
   esac
   strip -o "$stage/lib/$soname" "$path"
