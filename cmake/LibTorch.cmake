@@ -66,8 +66,11 @@ get_target_property(fmt_include fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/include)
 file(CREATE_LINK ${fmt_include}/fmt ${CMAKE_BINARY_DIR}/include/fmt SYMBOLIC)
 
+# Headers are named through the link too: command lines then do not depend on where LibTorch lies, and
+# ccache serves all checkouts and both kinds of installation.
+set(WMTP_TORCH_INCLUDE ${CMAKE_BINARY_DIR}/lib/site-packages/torch/include)
 add_library(wmtp_torch INTERFACE)
 target_include_directories(wmtp_torch SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/include)
-target_include_directories(wmtp_torch SYSTEM INTERFACE ${WMTP_TORCH}/include ${WMTP_TORCH}/include/torch/csrc/api/include)
+target_include_directories(wmtp_torch SYSTEM INTERFACE ${WMTP_TORCH_INCLUDE} ${WMTP_TORCH_INCLUDE}/torch/csrc/api/include)
 target_compile_definitions(wmtp_torch INTERFACE AT_PER_OPERATOR_HEADERS USE_DISTRIBUTED USE_C10D_GLOO)
 target_link_libraries(wmtp_torch INTERFACE ${WMTP_TORCH}/lib/libtorch_cpu.so ${WMTP_TORCH}/lib/libc10.so)

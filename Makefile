@@ -1,0 +1,55 @@
+# The two commands of the README are `make demo` and `make test`; `make help` lists the rest.
+BUILD  ?= build
+PRESET ?= dev
+JOBS   ?= $(shell nproc)
+
+CACHE := $(shell tools/setup --print-cache)
+export CCACHE_DIR     ?= $(CACHE)/ccache
+export CCACHE_MAXSIZE ?= 5G
+
+.PHONY: help setup setup-python configure build demo test bench bench-build lint format bundle clean
+
+help:  ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup:  ## Install what a build needs (Debian packages, LibTorch); does nothing twice
+	@tools/setup
+
+setup-python:
+	@tools/setup --python
+
+configure:
+	@tools/configure $(BUILD) $(PRESET)
+
+build: setup  ## Configure and build everything
+	@$(MAKE) --no-print-directory configure
+	@echo "[build] compiling, $(JOBS) jobs"; cmake --build $(BUILD) -j $(JOBS) -- --quiet
+
+demo: build  ## Set up, build, and show that the program works here
+	@echo "== wmtp doctor"; $(BUILD)/bin/wmtp doctor
+	@echo "== two processes, real collectives"; $(BUILD)/bin/wmtp launch --nproc 2 -- doctor --collectives
+
+test: setup-python build  ## Set up, build, and run all tests
+	@tools/run_tests $(BUILD)
+
+bench: setup-python build  ## Run the benchmarks (bench/run.py --list names them)
+	@$$(tools/setup --print-python) bench/run.py --build $(BUILD) $(BENCH)
+
+bench-build: setup  ## Time a cold build and a one-file rebuild
+	@tools/bench_build
+
+lint:  ## Architecture, format and size checks
+	@tools/setup --dev
+	@tools/lint
+
+format:  ## Rewrite the sources in the house format
+	@tools/setup --dev
+	@git ls-files 'src/*.h' 'src/*.cpp' 'src/*.cu' 'tests/*.h' 'tests/*.cpp' | xargs clang-format -i
+
+bundle:  ## Make the relocatable folder dist/wmtp-<version>-linux-x86_64 from a release build
+	@tools/setup --dev
+	@$(MAKE) --no-print-directory build BUILD=build-release PRESET=release
+	@packaging/bundle.sh --build build-release --release
+
+clean:  ## Remove the build folders of this checkout
+	@rm -rf build build-* dist

@@ -1,0 +1,40 @@
+"""The bundle works away from the checkout, once it knows where torch is."""
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("WMTP_BIN", ROOT / "build/bin/wmtp")).parents[1]
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    out = tmp_path_factory.mktemp("bundle")
+    subprocess.run([ROOT / "packaging/bundle.sh", "--build", BUILD, "--out", out / "made"], check=True)
+    made = next((out / "made").glob("wmtp-*-linux-x86_64"))
+    return Path(shutil.move(made, out / "moved"))
+
+
+def test_runs_after_link_torch(bundle):
+    done = subprocess.run([bundle / "link-torch.sh", sys.executable], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("wmtp ") and "LibTorch 2.11.0" in done.stdout
+
+
+def test_takes_its_libraries_from_itself_and_torch_only(bundle):
+    """Our own libraries from lib/, LibTorch through the link, only C and C++ from the system."""
+    subprocess.run([bundle / "link-torch.sh", sys.executable], check=True, stdout=subprocess.DEVNULL)
+    lines = subprocess.run(["ldd", bundle / "bin/wmtp"], capture_output=True, text=True).stdout.splitlines()
+    paths = [line.split()[2] for line in lines if "=>" in line]
+    assert "not" not in paths
+    outside = {Path(p).name.split(".so")[0] for p in paths if not p.startswith(str(bundle))}
+    assert outside <= {"libc", "libm", "libdl", "libpthread", "librt", "libutil", "libgcc_s", "libstdc++"}
+
+
+def test_link_torch_refuses_a_python_without_torch(bundle):
+    done = subprocess.run([bundle / "link-torch.sh", bundle / "lib"], capture_output=True, text=True)
+    assert done.returncode == 1 and "has no torch" in done.stderr
