@@ -55,7 +55,8 @@ void check_command(const CLI::App& app, const std::vector<std::string>& command)
                 close ? fmt::format("did you mean `{}`?", *close) : kExample);
   }
   if (name == "launch")
-    throw Error(ErrorKind::config, "launch", "a launched command cannot be `launch` again", kExample);
+    throw Error(ErrorKind::config, "launch", "a launched command cannot be `launch` again",
+                kExample);
 }
 
 LaunchOptions make_options(const LaunchFlags& flags, const Session& session) {
@@ -66,7 +67,8 @@ LaunchOptions make_options(const LaunchFlags& flags, const Session& session) {
   options.log_dir = flags.log_dir;
   options.tee_all = flags.tee == "all";
   options.bind_numa = flags.bind == "numa";
-  options.json = session.json;
+  options.json = session.json || std::find(flags.command.begin(), flags.command.end(), "--json") !=
+                                     flags.command.end();
   options.extra_environment = flags.environment;
   options.arguments = {"wmtp"};
   if (session.json) options.arguments.emplace_back("--json");
@@ -88,7 +90,8 @@ void add_launch(CLI::App& app, Session& session) {
       "  wmtp launch --nproc auto --log-dir logs --max-restarts 10 -- train --config run.yaml\n"
       "  wmtp launch --nproc 2 -- doctor --collectives");
   auto flags = std::make_shared<LaunchFlags>();
-  command->add_option("--nproc", flags->num_ranks, "Ranks to start: a number, or auto = one per GPU")
+  command
+      ->add_option("--nproc", flags->num_ranks, "Ranks to start: a number, or auto = one per GPU")
       ->type_name("N|auto")
       ->capture_default_str();
   command->add_option("--max-restarts", flags->max_restarts, "Restarts in a row without progress")
@@ -99,7 +102,8 @@ void add_launch(CLI::App& app, Session& session) {
       ->type_name("S")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
-  command->add_option("--log-dir", flags->log_dir, "Complete output of each rank in D/rank_00000.log")
+  command
+      ->add_option("--log-dir", flags->log_dir, "Complete output of each rank in D/rank_00000.log")
       ->type_name("D");
   command->add_option("--tee", flags->tee, "Show all ranks, or rank 0 and the others' problems")
       ->type_name("all|0")

@@ -21,6 +21,7 @@ using Seconds = std::chrono::duration<double>;
 
 // A rank's own children may keep its pipes open after it; they are not waited for longer than this.
 constexpr std::chrono::seconds kOrphanOutputDelay{1};
+constexpr std::chrono::seconds kStuckReaderDelay{2};
 
 std::string describe(int code) {
   if (code <= 128) return fmt::format("ended with code {}", code);
@@ -31,8 +32,9 @@ std::string describe(int code) {
 
 std::optional<Seconds> StopRequest::note(int signal, Clock::time_point now, Seconds grace) {
   if (signal == SIGUSR2) return std::nullopt;  // save and go on
-  const bool again = (signal == SIGINT && first_int) ||
-                     (signal == SIGTERM && first_term && now - *first_term > std::chrono::seconds(2));
+  const bool again =
+      (signal == SIGINT && first_int) ||
+      (signal == SIGTERM && first_term && now - *first_term > std::chrono::seconds(2));
   if (signal == SIGINT && !first_int) first_int = now;
   if (signal == SIGTERM && !first_term) first_term = now;
   if (again) return Seconds(5);
@@ -103,7 +105,8 @@ bool Attempt::finished(Clock::time_point now) const {
   const bool any_open = std::any_of(ranks_.begin(), ranks_.end(), [](const RankState& state) {
     return state.process.out || state.process.err;
   });
-  if (output_.pending()) return false;
+  // A reader that has stopped reading may keep us here, but not against a stop signal.
+  if (output_.pending() && !(stop_.since && now - *stop_.since > kStuckReaderDelay)) return false;
   return !any_open || now - last_output_ > kOrphanOutputDelay;
 }
 
@@ -161,13 +164,13 @@ void Attempt::note_failure(int rank, int code, Clock::time_point now) {
   failed_code_ = code;
   const bool saved_and_leaving = stop_.since && (code == 80 || code == 81);
   const bool others = any_running();
-  output_.notice(code == 80 ? log::Level::info : log::Level::error,
-                 fmt::format("rank {} {}{}", rank, describe(code),
-                             others ? fmt::format("; the others have {} s to leave",
-                                                  kPeerGrace.count())
-                                    : ""));
+  output_.notice(
+      code == 80 ? log::Level::info : log::Level::error,
+      fmt::format(
+          "rank {} {}{}", rank, describe(code),
+          others ? fmt::format("; the others have {} s to leave", options_.peer_grace.count()) : ""));
   // No SIGTERM: with a peer gone they could not agree on a save.
-  if (others && !saved_and_leaving) limit(kPeerGrace, now);
+  if (others && !saved_and_leaving) limit(options_.peer_grace, now);
 }
 
 void Attempt::read_stream(UniqueFd& fd, LinePrefixer& prefixer, Clock::time_point now) {

@@ -14,9 +14,6 @@
 
 namespace wmtp::cli {
 
-// How long the peers of a failed rank may take to leave by themselves.
-inline constexpr std::chrono::seconds kPeerGrace{10};
-
 // What stop signals have asked for so far; outlives attempts.
 struct StopRequest {
   std::optional<Clock::time_point> since;  // first stop signal
@@ -29,10 +26,11 @@ struct StopRequest {
 class Attempt {
  public:
   // BORROWS all. Starts the ranks; if one cannot be started the others are ended first.
-  Attempt(const LaunchOptions& options, RankOutput& output, SignalInbox& signals, StopRequest& stop);
+  Attempt(const LaunchOptions& options, RankOutput& output, SignalInbox& signals,
+          StopRequest& stop);
 
-  // `life_line` and `seat` values of this attempt. BLOCKS until done. The exit code: 0, or that of the
-  // first rank that failed.
+  // `life_line` and `seat` values of this attempt. BLOCKS until done. The exit code: 0, or that of
+  // the first rank that failed.
   int run(const Pipe& life_line, int restart_count, const std::string& run_token,
           const std::string& rendezvous);
 

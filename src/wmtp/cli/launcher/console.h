@@ -12,14 +12,16 @@ class Console {
  public:
   explicit Console(int fd);  // BORROWS fd
 
-  // Appends a piece of one line of `source`; a piece without line feed leaves the line open. While a
-  // line is open its source goes on without `prefix`; another source first ends the line.
+  // Appends a piece of one line of `source`; a piece without line feed leaves the line open. While
+  // a line is open its source goes on without `prefix`; another source first ends the line.
   void write(int source, std::string_view prefix, std::string_view piece);
 
   void pump();  // hands over what the descriptor takes at once
   bool pending() const { return head_ < queue_.size(); }
   bool full() const { return queue_.size() - head_ > kMaxQueueBytes; }
-  bool broken() const { return broken_; }  // the reader is gone or the disk is full: text is dropped
+  bool broken() const {
+    return broken_;
+  }  // the reader is gone or the disk is full: text is dropped
   int fd() const { return fd_; }
 
  private:

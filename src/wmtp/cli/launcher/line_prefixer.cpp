@@ -29,8 +29,8 @@ bool is_problem_line(std::string_view line) {
 }
 
 void LinePrefixer::show(std::string_view line) {
-  const bool wanted = route_.show == Show::everything ||
-                      (route_.show == Show::problems && is_problem_line(line));
+  const bool wanted =
+      route_.show == Show::everything || (route_.show == Show::problems && is_problem_line(line));
   if (wanted) route_.console->write(route_.source, route_.prefix, line.substr(shown_bytes_));
 }
 

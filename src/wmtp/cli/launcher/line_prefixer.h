@@ -1,5 +1,5 @@
-// Turns the bytes one rank writes to one stream into whole, prefixed lines on the launcher's console
-// and a complete copy in the rank's log file.
+// Turns the bytes one rank writes to one stream into whole, prefixed lines on the launcher's
+// console and a complete copy in the rank's log file.
 #pragma once
 #include <chrono>
 #include <string>
@@ -42,7 +42,7 @@ class LinePrefixer {
   void show(std::string_view line);
 
   Route route_;
-  std::string partial_;         // the line so far
+  std::string partial_;          // the line so far
   std::size_t shown_bytes_ = 0;  // of it
   Clock::time_point waiting_since_{};
 };

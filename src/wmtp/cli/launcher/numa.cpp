@@ -71,7 +71,8 @@ std::size_t node_of_rank(std::size_t local_rank, std::size_t num_ranks, std::siz
 void bind_to(const NumaNode& node) {
   ::sched_setaffinity(0, sizeof node.cores, &node.cores);
   const unsigned long node_mask = 1UL << node.id;
-  // Preferred, not bound: a full node borrows from its neighbour instead of ending in the OOM killer.
+  // Preferred, not bound: a full node borrows from its neighbour instead of ending in the OOM
+  // killer.
   ::syscall(SYS_set_mempolicy, MPOL_PREFERRED, &node_mask, kMaxNodes + 1);
 }
 

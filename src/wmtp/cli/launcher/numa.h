@@ -1,5 +1,5 @@
-// `--bind numa`: ranks spread over the NUMA nodes of this machine, each on the cores of one node, with
-// memory preferred there.
+// `--bind numa`: ranks spread over the NUMA nodes of this machine, each on the cores of one node,
+// with memory preferred there.
 #pragma once
 #include <sched.h>
 
@@ -16,7 +16,7 @@ struct NumaNode {
 // "0-3,8,10-11" as the kernel writes core lists; anything else: no cores.
 cpu_set_t parse_core_list(std::string_view text);
 
-int num_allowed_cores();                 // in the affinity mask of this process
+int num_allowed_cores();                    // in the affinity mask of this process
 std::vector<NumaNode> usable_numa_nodes();  // those with at least one allowed core
 // The node of rank `local_rank` of `num_ranks`: blocks of neighbours share a node.
 std::size_t node_of_rank(std::size_t local_rank, std::size_t num_ranks, std::size_t num_nodes);

@@ -18,8 +18,8 @@ namespace wmtp::cli {
 namespace {
 
 constexpr std::array<std::string_view, 11> kOurNames{
-    "RANK",           "LOCAL_RANK",         "WORLD_SIZE",       "LOCAL_WORLD_SIZE",
-    "GROUP_RANK",     "WMTP_RUN_TOKEN",     "WMTP_RENDEZVOUS",  "WMTP_RESTART_COUNT",
+    "RANK",           "LOCAL_RANK",          "WORLD_SIZE",      "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",     "WMTP_RUN_TOKEN",      "WMTP_RENDEZVOUS", "WMTP_RESTART_COUNT",
     "WMTP_LIFE_LINE", "WMTP_LAUNCH_GRACE_S", "WMTP_ON_TERMINAL"};
 // An outer torchrun or pod would otherwise speak to our ranks through these.
 constexpr std::array<std::string_view, 5> kForeignPrefixes{"TORCHELASTIC_", "PET_", "ROLE_",
@@ -39,8 +39,9 @@ bool is_foreign(std::string_view name) {
 }
 
 bool is_valid_name(std::string_view name) {
-  return !name.empty() && name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvw"
-                                                 "xyz0123456789_") == std::string_view::npos;
+  return !name.empty() && name.find_first_not_of(
+                              "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvw"
+                              "xyz0123456789_") == std::string_view::npos;
 }
 
 }  // namespace

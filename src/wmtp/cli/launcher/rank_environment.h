@@ -29,7 +29,8 @@ void check_extra_variable(std::string_view text);
 std::vector<std::string> own_environment();
 std::string make_run_token();  // 128 random bits, hexadecimal
 
-// GPUs a process would see: those the driver shows, cut down by CUDA_VISIBLE_DEVICES (null = unset).
+// GPUs a process would see: those the driver shows, cut down by CUDA_VISIBLE_DEVICES (null =
+// unset).
 int num_visible_gpus(int num_installed, const char* visible_devices);
 int num_installed_gpus();
 

@@ -1,7 +1,6 @@
 #include "wmtp/cli/launcher/rank_output.h"
 
 #include <fcntl.h>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -36,12 +35,23 @@ void make_folder(const std::filesystem::path& path) {
   if (made) std::filesystem::permissions(path, std::filesystem::perms::owner_all, status);
 }
 
+std::string clock_time() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  return fmt::format("{:02}:{:02}:{:02}", local.tm_hour, local.tm_min, local.tm_sec);
+}
+
 std::string_view level_name(log::Level level) {
   switch (level) {
-    case log::Level::debug: return "debug";
-    case log::Level::info: return "info";
-    case log::Level::warn: return "warning";
-    case log::Level::error: return "error";
+    case log::Level::debug:
+      return "debug";
+    case log::Level::info:
+      return "info";
+    case log::Level::warn:
+      return "warning";
+    case log::Level::error:
+      return "error";
   }
   return "info";
 }
@@ -91,8 +101,7 @@ void RankOutput::notice(log::Level level, std::string_view text) {
         {"type", type}, {"ts", utc_timestamp()}, {"module", "launch"}, {"message", text}};
     line = record.dump() + "\n";
   } else {
-    line = fmt::format("{:%H:%M:%S} {} [launch] {}\n", fmt::localtime(std::time(nullptr)),
-                       level_name(level), text);
+    line = fmt::format("{} {} [launch] {}\n", clock_time(), level_name(level), text);
   }
   err_.write(kLauncherSource, "", line);
   err_.pump();
@@ -100,7 +109,8 @@ void RankOutput::notice(log::Level level, std::string_view text) {
 
 void RankOutput::mark_attempt(int restart_count) {
   if (restart_count == 0) return;
-  const std::string line = fmt::format("==== restart {} at {} ====\n", restart_count, utc_timestamp());
+  const std::string line =
+      fmt::format("==== restart {} at {} ====\n", restart_count, utc_timestamp());
   for (LogFile& log : logs_) log.console->write(kLauncherSource, "", line);
 }
 

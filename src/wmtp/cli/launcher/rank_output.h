@@ -1,4 +1,5 @@
-// The launcher's view of all ranks' output: two consoles, a log file per rank, a prefixer per stream.
+// The launcher's view of all ranks' output: two consoles, a log file per rank, a prefixer per
+// stream.
 #pragma once
 #include <memory>
 #include <string_view>

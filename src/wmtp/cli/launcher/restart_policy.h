@@ -1,5 +1,5 @@
-// When `wmtp launch` starts all ranks again: after 75, 81, 134, 137, 139, with growing pauses, at most
-// `max_restarts` times in a row without a newly committed step. Everything else is final.
+// When `wmtp launch` starts all ranks again: after 75, 81, 134, 137, 139, with growing pauses, at
+// most `max_restarts` times in a row without a newly committed step. Everything else is final.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -13,8 +13,8 @@ class RestartPolicy {
  public:
   explicit RestartPolicy(int max_restarts) : max_restarts_(max_restarts) {}
 
-  // An attempt ended with `code`; `committed_step` is the newest step that can be resumed, if known.
-  // The pause before the next attempt, or nothing when the launcher should end with `code`.
+  // An attempt ended with `code`; `committed_step` is the newest step that can be resumed, if
+  // known. The pause before the next attempt, or nothing when the launcher should end with `code`.
   std::optional<std::chrono::seconds> next_pause(int code,
                                                  std::optional<std::int64_t> committed_step);
 

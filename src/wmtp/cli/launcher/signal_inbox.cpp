@@ -9,7 +9,8 @@ namespace wmtp::cli {
 SignalInbox::SignalInbox() {
   sigset_t watched;
   ::sigemptyset(&watched);
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGCHLD}) ::sigaddset(&watched, signal);
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGCHLD})
+    ::sigaddset(&watched, signal);
   struct sigaction hang_up {};
   ::sigaction(SIGHUP, nullptr, &hang_up);
   if (hang_up.sa_handler != SIG_IGN) ::sigaddset(&watched, SIGHUP);
@@ -23,7 +24,9 @@ SignalInbox::SignalInbox() {
   }
 }
 
-SignalInbox::~SignalInbox() { ::sigprocmask(SIG_SETMASK, &previous_, nullptr); }
+SignalInbox::~SignalInbox() {
+  ::sigprocmask(SIG_SETMASK, &previous_, nullptr);
+}
 
 std::vector<int> SignalInbox::take() {
   std::vector<int> signals;

@@ -1,5 +1,5 @@
-// Signals as readable events: while this object lives, the launcher's signals are blocked and wait in
-// a descriptor that poll() can watch. A hang-up ignored by nohup stays ignored.
+// Signals as readable events: while this object lives, the launcher's signals are blocked and wait
+// in a descriptor that poll() can watch. A hang-up ignored by nohup stays ignored.
 #pragma once
 #include <signal.h>
 

@@ -22,9 +22,10 @@ class PrivateFolder {
   PrivateFolder() {
     std::string pattern = (std::filesystem::temp_directory_path() / "wmtp-launch-XXXXXX").string();
     if (!::mkdtemp(pattern.data()))
-      throw Error(ErrorKind::io, "launch",
-                  fmt::format("cannot create a private folder {}: {}", pattern, std::strerror(errno)),
-                  "point TMPDIR to a folder you may write");
+      throw Error(
+          ErrorKind::io, "launch",
+          fmt::format("cannot create a private folder {}: {}", pattern, std::strerror(errno)),
+          "point TMPDIR to a folder you may write");
     path_ = pattern;
   }
   ~PrivateFolder() {
@@ -66,21 +67,23 @@ int supervise(const LaunchOptions& options) {
   for (int restart_count = 0;; ++restart_count) {
     const PrivateFolder rendezvous;
     output.mark_attempt(restart_count);
-    const int code = Attempt(options, output, signals, stop)
-                         .run(life_line, restart_count, run_token,
-                              "file://" + rendezvous.path().string());
+    const int code =
+        Attempt(options, output, signals, stop)
+            .run(life_line, restart_count, run_token, "file://" + rendezvous.path().string());
     if (code == 0 || stop.since) return code;
     const auto committed = options.newest_committed_step ? options.newest_committed_step()
                                                          : std::optional<std::int64_t>{};
     const auto wait = policy.next_pause(code, committed);
     if (!wait) {
       if (is_retried(code))
-        output.notice(log::Level::error, fmt::format("giving up: {} of {} restarts used without progress",
-                                                     policy.used(), policy.max_restarts()));
+        output.notice(log::Level::error,
+                      fmt::format("giving up: {} of {} restarts used without progress",
+                                  policy.used(), policy.max_restarts()));
       return code;
     }
-    output.notice(log::Level::warn, fmt::format("starting all ranks again in {} s (restart {} of {})",
-                                                wait->count(), policy.used(), policy.max_restarts()));
+    output.notice(log::Level::warn,
+                  fmt::format("starting all ranks again in {} s (restart {} of {})", wait->count(),
+                              policy.used(), policy.max_restarts()));
     if (!pause(*wait, signals, stop)) return static_cast<int>(ExitCode::preempted_unsaved);
   }
 }
