@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "wmtp/cli/build_info.h"
+#include "wmtp/cli/help.h"
 #include "wmtp/core/time.h"
 
 namespace wmtp::cli {
@@ -12,7 +14,7 @@ namespace wmtp::cli {
 bool Session::color_on(int fd) const {
   if (color == "always") return true;
   if (color == "never" || std::getenv("NO_COLOR")) return false;
-  return ::isatty(fd) == 1;
+  return ::isatty(fd) == 1 || std::getenv("WMTP_ON_TERMINAL");  // the latter: through `wmtp launch`
 }
 
 void emit_json(std::string_view type, const nlohmann::ordered_json& fields, bool stamped) {
@@ -22,6 +24,26 @@ void emit_json(std::string_view type, const nlohmann::ordered_json& fields, bool
   std::cout << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
 }
 
-void add_commands(CLI::App& app, Session& session) { add_version(app, session); }
+void set_up_program(CLI::App& app, Session& session) {
+  app.name("wmtp");
+  app.description("wmtp: fine-tune language models with multi-token prediction");
+  app.require_subcommand(1);
+  app.fallthrough();  // global flags may follow the command
+  app.set_help_flag("-h,--help", "Explain the program, or a command");
+  app.set_version_flag("--version", kVersion, "Show the version in one line");
+  app.add_flag("--json", session.json, "Results and errors as JSON Lines on stdout");
+  app.add_flag("-q,--quiet", session.quiet, "Warnings and errors only");
+  app.add_flag("-v,--verbose", session.verbose, "Debug messages too");
+  app.add_option("--color", session.color, "When to colour")
+      ->type_name("auto|always|never")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  app.footer("  wmtp doctor\n  wmtp launch --nproc 2 -- doctor --collectives");
+}
+
+void add_commands(CLI::App& app, Session& session) {
+  add_launch(app, session);
+  add_version(app, session);
+  add_completion(app, session);
+}
 
 }  // namespace wmtp::cli

@@ -1,6 +1,7 @@
-// How a command hangs on the program: each file in commands/ has one function that adds its subcommand
-// to the tree and, when chosen, puts what is to be done into Session::run. main.cpp calls it and is
-// the only place that exits.
+// How a command hangs on the program: each file in commands/ has one function that adds its
+// subcommand to the tree and, when chosen, puts what is to be done into Session::run. main.cpp
+// calls it and is the only place that exits. A command sets a group (its heading in --help) and, as
+// footer, examples.
 #pragma once
 #include <CLI/CLI.hpp>
 
@@ -11,15 +12,19 @@
 
 namespace wmtp::cli {
 
+inline constexpr const char* kTrainingGroup = "Train";
+inline constexpr const char* kDataGroup = "Data and configuration";
+inline constexpr const char* kProgramGroup = "This program";
+
 struct Session {
-  bool json = false;             // stdout is JSON Lines only
+  bool json = false;  // stdout is JSON Lines only
   bool quiet = false;
   bool verbose = false;
-  std::string color = "auto";    // auto | always | never
-  std::string program;           // argv[0]
-  std::function<int()> run;      // set by the chosen command; returns the exit code
+  std::string color = "auto";  // auto | always | never
+  std::string program;         // argv[0]
+  std::function<int()> run;    // set by the chosen command; returns the exit code
 
-  bool color_on(int fd) const;   // resolves `auto` by terminal and NO_COLOR
+  bool color_on(int fd) const;  // resolves `auto` by terminal and NO_COLOR
 };
 
 // One JSON line on stdout, with `type` first and `ts` (UTC) unless `stamped` is false.
@@ -27,7 +32,11 @@ void emit_json(std::string_view type, const nlohmann::ordered_json& fields, bool
 
 // The whole command tree; also what `completion` and the help tests walk.
 void add_commands(CLI::App& app, Session& session);
+// Names, global flags and help of the program itself.
+void set_up_program(CLI::App& app, Session& session);
 
+void add_completion(CLI::App& app, Session& session);
+void add_launch(CLI::App& app, Session& session);
 void add_version(CLI::App& app, Session& session);
 
 }  // namespace wmtp::cli

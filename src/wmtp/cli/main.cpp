@@ -1,10 +1,16 @@
 // The program. The only file that exits; everything below throws.
-#include <CLI/CLI.hpp>
+#include <unistd.h>
 
+#include <algorithm>
 #include <exception>
 #include <iostream>
 
+#include "wmtp/cli/build_info.h"
 #include "wmtp/cli/command.h"
+#include "wmtp/cli/error_file.h"
+#include "wmtp/cli/help.h"
+#include "wmtp/cli/launcher/parent_watch.h"
+#include "wmtp/cli/usage_error.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
 
@@ -20,36 +26,55 @@ int report(const Session& session, const Error& error) {
                         {"hint", error.hint()},
                         {"where", error.module()}});
   else
-    std::cerr << "wmtp: " << error.what() << "\n";
+    std::cerr << "wmtp: " + std::string(error.what()) + "\n";
+  write_error_file(code, error.what(), error.where().function_name());
   return code;
+}
+
+void configure_log(const Session& session) {
+  const log::Level level = session.quiet     ? log::Level::warn
+                           : session.verbose ? log::Level::debug
+                                             : log::Level::info;
+  log::configure({.level = level, .json = session.json, .color = session.color_on(STDERR_FILENO)});
+}
+
+// Errors of the command line come before --json has been read.
+bool asks_for_json(int argc, char** argv) {
+  char** const end = std::find(argv, argv + argc, std::string_view("--"));
+  return std::find(argv, end, std::string_view("--json")) != end;
 }
 
 int run(int argc, char** argv) {
   Session session;
+  session.json = asks_for_json(argc, argv);
   session.program = argv[0];
-  CLI::App app("wmtp: fine-tune language models with multi-token prediction", "wmtp");
-  app.require_subcommand(1);
-  app.add_flag("--json", session.json, "Results as JSON Lines on stdout");
-  app.add_flag("-q,--quiet", session.quiet, "Warnings and errors only");
-  app.add_flag("-v,--verbose", session.verbose, "Debug messages too");
-  app.add_option("--color", session.color, "auto, always or never")->check(CLI::IsMember({"auto", "always", "never"}));
-  add_commands(app, session);
+  CLI::App app;
   try {
+    set_up_program(app, session);
+    add_commands(app, session);
     app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : static_cast<int>(ExitCode::config);
-  }
-  try {
+    configure_log(session);
     return session.run();
+  } catch (const CLI::CallForHelp&) {
+    std::cout << help_text(chosen_command(app), session.color_on(STDOUT_FILENO)) << std::flush;
+    return 0;
+  } catch (const CLI::CallForVersion&) {
+    std::cout << "wmtp " << kVersion << " (" << kCommit << ")" << std::endl;
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return report(session, usage_error(app, error));
   } catch (const Error& error) {
     return report(session, error);
   } catch (const std::exception& error) {
-    return report(session, Error(ErrorKind::internal, "internal", error.what(), "this is a bug in wmtp; please report it"));
+    return report(session, Error(ErrorKind::internal, "internal", error.what(),
+                                 "this is a bug in wmtp; please report it"));
   }
 }
 
 }  // namespace
 }  // namespace wmtp::cli
 
-int main(int argc, char** argv) { return wmtp::cli::run(argc, argv); }
+int main(int argc, char** argv) {
+  wmtp::cli::watch_launcher();
+  return wmtp::cli::run(argc, argv);
+}

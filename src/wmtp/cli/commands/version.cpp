@@ -1,22 +1,52 @@
-#include <torch/headeronly/version.h>
+#include <fmt/format.h>
 
 #include <iostream>
 
+#include "wmtp/cli/build_info.h"
 #include "wmtp/cli/command.h"
+#include "wmtp/cli/versions.h"
 
 namespace wmtp::cli {
+namespace {
+
+int show_versions(const Session& session) {
+  const Versions found = find_versions();
+  if (session.json) {
+    emit_json("result", {{"version", kVersion},
+                         {"commit", kCommit},
+                         {"compiler", kCompiler},
+                         {"build_type", kBuildType},
+                         {"libtorch_built", found.libtorch_built},
+                         {"libtorch_found", found.libtorch_found},
+                         {"cuda_plugin_built", found.plugin_built},
+                         {"cuda_plugin_loaded", found.plugin_loaded},
+                         {"cuda", found.plugin_note},
+                         {"features", {{"failpoints", kFailpoints}}}});
+    return 0;
+  }
+  const auto row = [](std::string_view name, const std::string& value) {
+    std::cout << fmt::format("{:<12} {}\n", name, value);
+  };
+  row("wmtp", fmt::format("{} (commit {})", kVersion, kCommit));
+  row("compiler", fmt::format("{}, {}", kCompiler, kBuildType));
+  row("LibTorch", fmt::format("{} (built with {})", found.libtorch_found, found.libtorch_built));
+  row("CUDA", fmt::format("plugin {}: {}",
+                          found.plugin_loaded  ? "loaded"
+                          : found.plugin_built ? "built, not loaded"
+                                               : "not built",
+                          found.plugin_note));
+  row("failpoints", kFailpoints ? "on" : "off");
+  std::cout << std::flush;
+  return 0;
+}
+
+}  // namespace
 
 void add_version(CLI::App& app, Session& session) {
-  CLI::App* command = app.add_subcommand("version", "Show the versions of wmtp and of what it runs on");
-  command->callback([&session] {
-    session.run = [&session] {
-      if (session.json)
-        emit_json("result", {{"wmtp", "0.1.0"}, {"libtorch", TORCH_VERSION}});
-      else
-        std::cout << "wmtp 0.1.0, LibTorch " << TORCH_VERSION << "\n";
-      return 0;
-    };
-  });
+  CLI::App* command = app.add_subcommand("version", "Show versions of wmtp and what it runs on");
+  command->group(kProgramGroup);
+  command->footer("  wmtp version --json");
+  command->callback([&session] { session.run = [&session] { return show_versions(session); }; });
 }
 
 }  // namespace wmtp::cli

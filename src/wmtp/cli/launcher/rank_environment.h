@@ -1,0 +1,37 @@
+// What a rank of `wmtp launch` finds in its environment, and how many ranks `--nproc auto` means.
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace wmtp::cli {
+
+struct RankSeat {
+  int rank = 0;
+  int world = 1;
+  int restart_count = 0;
+  int threads = 1;
+  double grace_s = 120;
+  bool on_terminal = false;  // this rank's output reaches a terminal
+  std::string run_token;
+  std::string rendezvous;  // file://DIR
+};
+
+// The launcher's environment `base` ("K=V") without what another launcher left there, with this
+// rank's variables and then `extra`. A thread count the user exported stays.
+std::vector<std::string> rank_environment(std::span<const std::string> base, const RankSeat& seat,
+                                          std::span<const std::string> extra);
+
+// Error config unless `text` is NAME=VALUE with a name the launcher does not set itself.
+void check_extra_variable(std::string_view text);
+
+std::vector<std::string> own_environment();
+std::string make_run_token();  // 128 random bits, hexadecimal
+
+// GPUs a process would see: those the driver shows, cut down by CUDA_VISIBLE_DEVICES (null =
+// unset).
+int num_visible_gpus(int num_installed, const char* visible_devices);
+int num_installed_gpus();
+
+}  // namespace wmtp::cli

@@ -1,0 +1,91 @@
+#include "wmtp/cli/launcher/supervisor.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "wmtp/cli/launcher/attempt.h"
+#include "wmtp/cli/launcher/rank_environment.h"
+#include "wmtp/cli/launcher/restart_policy.h"
+#include "wmtp/core/error.h"
+
+namespace wmtp::cli {
+namespace {
+
+// A new folder (0700) for the ranks' rendezvous, gone with the attempt.
+class PrivateFolder {
+ public:
+  PrivateFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "wmtp-launch-XXXXXX").string();
+    if (!::mkdtemp(pattern.data()))
+      throw Error(
+          ErrorKind::io, "launch",
+          fmt::format("cannot create a private folder {}: {}", pattern, std::strerror(errno)),
+          "point TMPDIR to a folder you may write");
+    path_ = pattern;
+  }
+  ~PrivateFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  PrivateFolder(const PrivateFolder&) = delete;
+  PrivateFolder& operator=(const PrivateFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// False when a stop signal ended the pause.
+bool pause(std::chrono::seconds length, SignalInbox& signals, StopRequest& stop) {
+  const Clock::time_point end = Clock::now() + length;
+  while (!stop.since) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+    if (left <= 0) return true;
+    pollfd item{signals.fd(), POLLIN, 0};
+    ::poll(&item, 1, static_cast<int>(left) + 1);
+    for (const int signal : signals.take())
+      if (signal != SIGCHLD) stop.note(signal, Clock::now(), {});
+  }
+  return false;
+}
+
+}  // namespace
+
+int supervise(const LaunchOptions& options) {
+  SignalInbox signals;
+  RankOutput output(options);
+  StopRequest stop;
+  RestartPolicy policy(options.max_restarts);
+  const Pipe life_line = make_pipe();
+  const std::string run_token = make_run_token();
+  for (int restart_count = 0;; ++restart_count) {
+    const PrivateFolder rendezvous;
+    output.mark_attempt(restart_count);
+    const int code =
+        Attempt(options, output, signals, stop)
+            .run(life_line, restart_count, run_token, "file://" + rendezvous.path().string());
+    if (code == 0 || stop.since) return code;
+    const auto committed = options.newest_committed_step ? options.newest_committed_step()
+                                                         : std::optional<std::int64_t>{};
+    const auto wait = policy.next_pause(code, committed);
+    if (!wait) {
+      if (is_retried(code))
+        output.notice(log::Level::error,
+                      fmt::format("giving up: {} of {} restarts used without progress",
+                                  policy.used(), policy.max_restarts()));
+      return code;
+    }
+    output.notice(log::Level::warn,
+                  fmt::format("starting all ranks again in {} s (restart {} of {})", wait->count(),
+                              policy.used(), policy.max_restarts()));
+    if (!pause(*wait, signals, stop)) return static_cast<int>(ExitCode::preempted_unsaved);
+  }
+}
+
+}  // namespace wmtp::cli
