@@ -29,6 +29,18 @@ struct EncodeOptions {
   std::span<const ByteSpan> special_spans = {};
 };
 
+// What `wmtp tokenizer inspect` shows beyond the interface's own answers.
+struct TokenizerDescription {
+  struct Token {
+    TokenId id = -1;
+    std::string content;
+    bool special = false;
+  };
+  std::vector<Token> added_tokens;  // by id
+  std::string split_pattern;  // regular expression or string of the pre-tokenizer; may be empty
+  std::string splitter;       // "scanner qwen", "pcre2", ...; empty: no split
+};
+
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -51,10 +63,14 @@ class Tokenizer {
   virtual bool adds_bos() const = 0;  // what add_special would do
   // SHA-256 (hex) over the tokenizer file and the special-token settings that apply.
   virtual const std::string& fingerprint() const = 0;
+  virtual TokenizerDescription describe() const { return {}; }
 };
 
 // `path`: a folder (tokenizer.json, else tokenizer.model; tokenizer_config.json beside it is
 // honoured for bos/eos), or one of those files.
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& path);
+
+void require_valid_utf8(std::string_view text);  // else Error data with the byte offset
+[[noreturn]] void throw_unknown_id(TokenId id, std::int64_t vocab_size);
 
 }  // namespace wmtp::tokenizer

@@ -1,6 +1,10 @@
 #include "wmtp/tokenizer/unicode.h"
 
+#include <algorithm>
 #include <cstring>
+#include <map>
+
+#include "wmtp/tokenizer/unicode_tables.h"
 
 namespace wmtp::tokenizer {
 namespace {
@@ -31,7 +35,69 @@ std::size_t sequence_length(std::string_view text, std::size_t at, std::size_t* 
   return length;
 }
 
+constexpr std::size_t kNumCodes = 0x110000;
+
+void mark(std::vector<std::uint8_t>& flags, const CodeRange* ranges, std::size_t count,
+          CharFlag flag) {
+  for (std::size_t i = 0; i < count; ++i)
+    for (char32_t code = ranges[i].first; code <= ranges[i].last; ++code) flags[code] |= flag;
+}
+
+void mark_categories(std::vector<std::uint8_t>& flags, char letter, CharFlag flag) {
+  for (std::size_t i = 0; i < kCategoryStarts_count; ++i) {
+    if (kCategoryNames[kCategoryStarts[i] & 0xFF][0] != letter) continue;
+    const std::size_t end = i + 1 < kCategoryStarts_count ? kCategoryStarts[i + 1] >> 8 : kNumCodes;
+    for (std::size_t code = kCategoryStarts[i] >> 8; code < end; ++code) flags[code] |= flag;
+  }
+}
+
+std::vector<std::uint8_t> all_flags() {
+  std::vector<std::uint8_t> flags(kNumCodes);
+  mark_categories(flags, 'L', kLetter);
+  mark_categories(flags, 'N', kNumber);
+  mark(flags, kWord, kWord_count, kWordChar);
+  mark(flags, kNumeric, kNumeric_count, kNumericChar);
+  mark(flags, kPunctuation, kPunctuation_count, kPunctuationChar);
+  mark(flags, kNfcReacting, kNfcReacting_count, kNfcActive);
+  mark(flags, kAnyFormReacting, kAnyFormReacting_count, kFormsActive);
+  for (char32_t code = 0; code <= 0x3000; ++code)
+    if (is_white_space(code)) flags[code] |= kWhiteSpace;
+  return flags;
+}
+
 }  // namespace
+
+CharTable::CharTable() {
+  const std::vector<std::uint8_t> flags = all_flags();
+  std::map<std::string_view, std::uint16_t> known;
+  for (std::size_t block = 0; block < kNumCodes / 256; ++block) {
+    const std::string_view bytes(reinterpret_cast<const char*>(flags.data()) + block * 256, 256);
+    const auto [entry, is_new] = known.emplace(bytes, static_cast<std::uint16_t>(known.size()));
+    if (is_new) blocks_.insert(blocks_.end(), bytes.begin(), bytes.end());
+    block_of_.push_back(entry->second);
+  }
+}
+
+const CharTable& CharTable::instance() {
+  static const CharTable table;
+  return table;
+}
+
+void append_lowercase(char32_t code, std::string& out) {
+  if (code == 0x130) {
+    out += "i\xCC\x87";
+    return;
+  }
+  const LowercaseRun* end = kLowercase + kLowercase_count;
+  const LowercaseRun* run = std::upper_bound(
+      kLowercase, end, code, [](char32_t value, const LowercaseRun& r) { return value < r.first; });
+  if (run != kLowercase) {
+    --run;
+    if (code <= run->last && (code - run->first) % run->step == 0)
+      return append_utf8(code + static_cast<char32_t>(run->delta), out);
+  }
+  append_utf8(code, out);
+}
 
 std::size_t valid_utf8_prefix(std::string_view text) {
   constexpr std::uint64_t kHighBits = 0x8080808080808080ULL;

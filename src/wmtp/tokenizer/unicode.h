@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace wmtp::tokenizer {
 
@@ -23,6 +24,35 @@ void append_utf8(char32_t code, std::string& out);
 
 // Bytes as text: each maximal piece of invalid UTF-8 becomes U+FFFD.
 std::string to_valid_utf8(std::string_view bytes);
+
+// What the reference does with a character, as bits.
+enum CharFlag : std::uint8_t {
+  kLetter = 1,        // \p{L}
+  kNumber = 2,        // \p{N}
+  kWhiteSpace = 4,    // \s
+  kWordChar = 8,      // \w of single_word and Whitespace
+  kNumericChar = 16,  // what Digits splits off
+  kPunctuationChar = 32,
+  kNfcActive = 64,     // may change under NFC or act on what stands before it
+  kFormsActive = 128,  // the same for NFD, NFKC, NFKD
+};
+
+// The flags of all code points, two-stage. THREADS: shared, never written after construction.
+class CharTable {
+ public:
+  static const CharTable& instance();
+  std::uint8_t operator[](char32_t code) const {
+    return blocks_[block_of_[code >> 8] << 8 | (code & 0xFF)];
+  }
+
+ private:
+  CharTable();
+  std::vector<std::uint16_t> block_of_;
+  std::vector<std::uint8_t> blocks_;
+};
+
+// Lower case as Rust maps single characters (no context).
+void append_lowercase(char32_t code, std::string& out);
 
 // The 25 code points of `\s`.
 bool is_white_space(char32_t code);
