@@ -74,9 +74,3 @@ target_include_directories(wmtp_torch SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/inclu
 target_include_directories(wmtp_torch SYSTEM INTERFACE ${WMTP_TORCH_INCLUDE} ${WMTP_TORCH_INCLUDE}/torch/csrc/api/include)
 target_compile_definitions(wmtp_torch INTERFACE AT_PER_OPERATOR_HEADERS USE_DISTRIBUTED USE_C10D_GLOO)
 target_link_libraries(wmtp_torch INTERFACE ${WMTP_TORCH}/lib/libtorch_cpu.so ${WMTP_TORCH}/lib/libc10.so)
-
-# The torch package carries headers of another fmt release, without its library: ours goes first.
-get_target_property(fmt_include fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
-file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/include)
-file(CREATE_LINK ${fmt_include}/fmt ${CMAKE_BINARY_DIR}/include/fmt SYMBOLIC)
-target_include_directories(wmtp_torch BEFORE INTERFACE ${CMAKE_BINARY_DIR}/include)
