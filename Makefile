@@ -7,6 +7,7 @@ CACHE := $(shell tools/setup --print-cache)
 export CCACHE_DIR     ?= $(CACHE)/ccache
 export CCACHE_MAXSIZE ?= 5G
 
+.NOTPARALLEL:
 .PHONY: help setup setup-python configure build demo test bench bench-build lint format bundle clean
 
 help:  ## This list
