@@ -1,12 +1,14 @@
 # The two commands of the README are `make demo` and `make test`; `make help` lists the rest.
 BUILD  ?= build
 PRESET ?= dev
-JOBS   ?= $(shell nproc)
+# One job per core, but 1.5 GB for each: LibTorch's headers need it.
+JOBS   ?= $(shell awk -v cores=$$(nproc) '/^MemAvailable/ {n = int($$2 / 1500000); print n < 1 ? 1 : n < cores ? n : cores}' /proc/meminfo)
 
 CACHE := $(shell tools/setup --print-cache)
 export CCACHE_DIR     ?= $(CACHE)/ccache
 export CCACHE_MAXSIZE ?= 5G
 
+.NOTPARALLEL:
 .PHONY: help setup setup-python configure build demo test bench bench-build lint format bundle clean
 
 help:  ## This list
