@@ -1,0 +1,38 @@
+// config.json of transformers, versions 4 and 5, read and written.
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "wmtp/core/json.h"
+#include "wmtp/model/model_config.h"
+#include "wmtp/model/weight_names.h"
+
+namespace wmtp::model {
+
+// What wmtp's own exports add to a config.json, in its block "wmtp".
+struct ExportExtras {
+  std::string mtp_file;                     // "" = none: extra heads in this file of the folder
+  std::optional<ValueHeadType> value_head;  // in value_head.safetensors
+};
+
+struct HfConfig {
+  ModelConfig model;
+  ExportExtras extras;
+};
+
+// Refuses (Error config) by key name what wmtp cannot compute: biases, other activations, sliding
+// windows, other RoPE types, quantisation, unknown model types. Unknown keys are ignored.
+HfConfig parse_hf_config(const Json& json, std::string_view origin);
+HfConfig read_hf_config(const std::filesystem::path& path);
+
+// The texts of config.json and generation_config.json that make an exported folder load in
+// transformers 4 and 5 alike. A model with extra heads is described as the plain model its `layers`
+// are; with extras.mtp_file the block "wmtp" says where the heads lie. `dtype` as transformers
+// spells it (bfloat16).
+std::string hf_config_text(const ModelConfig& config, std::string_view dtype,
+                           const ExportExtras& extras = {});
+std::string generation_config_text(const ModelConfig& config);
+
+}  // namespace wmtp::model
