@@ -3,6 +3,7 @@
 #include "wmtp/core/error.h"
 #include "wmtp/kernels/checks.h"
 #include "wmtp/kernels/cpu/definitions.h"
+#include "wmtp/kernels/cpu/fast.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -29,7 +30,7 @@ void check(const AdamW& args) {
 void adamw(const AdamW& args) {
   check(args);
   if (is_double_on_cpu("adamw", args.param)) return cpu::adamw<double>(args);
-  cpu::adamw<float>(args);
+  cpu::fast::adamw(args);
 }
 
 }  // namespace wmtp::kernels

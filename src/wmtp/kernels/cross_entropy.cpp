@@ -2,6 +2,7 @@
 
 #include "wmtp/kernels/checks.h"
 #include "wmtp/kernels/cpu/definitions.h"
+#include "wmtp/kernels/cpu/fast.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -25,7 +26,7 @@ void cross_entropy(const CrossEntropy& args) {
   check(args);
   const bool is_double = is_double_on_cpu("cross_entropy", args.logits_MV);
   cpu::check_targets(args.targets_M, args.logits_MV.size(1));
-  is_double ? cpu::cross_entropy<double>(args) : cpu::cross_entropy<float>(args);
+  is_double ? cpu::cross_entropy<double>(args) : cpu::fast::cross_entropy(args);
 }
 
 }  // namespace wmtp::kernels

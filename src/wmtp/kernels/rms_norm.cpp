@@ -2,6 +2,7 @@
 
 #include "wmtp/kernels/checks.h"
 #include "wmtp/kernels/cpu/definitions.h"
+#include "wmtp/kernels/cpu/fast.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -36,13 +37,13 @@ void check(const RmsNormBackward& args) {
 void rms_norm(const RmsNorm& args) {
   check(args);
   if (is_double_on_cpu("rms_norm", args.x_ND)) return cpu::rms_norm<double>(args);
-  cpu::rms_norm<float>(args);
+  cpu::fast::rms_norm(args);
 }
 
 void rms_norm_backward(const RmsNormBackward& args) {
   check(args);
   if (is_double_on_cpu("rms_norm_backward", args.x_ND)) return cpu::rms_norm_backward<double>(args);
-  cpu::rms_norm_backward<float>(args);
+  cpu::fast::rms_norm_backward(args);
 }
 
 }  // namespace wmtp::kernels

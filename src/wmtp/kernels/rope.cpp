@@ -7,6 +7,7 @@
 #include "wmtp/core/error.h"
 #include "wmtp/kernels/checks.h"
 #include "wmtp/kernels/cpu/definitions.h"
+#include "wmtp/kernels/cpu/fast.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -67,13 +68,13 @@ RopeTable rope_table(const Tensor& positions_N, const Tensor& inv_freq_F) {
 void rope(const Rope& args) {
   check(args);
   if (is_double_on_cpu("rope", args.qkv_NC)) return cpu::rope<double>(args);
-  cpu::rope<float>(args);
+  cpu::fast::rope(args);
 }
 
 void rope_backward(const RopeBackward& args) {
   check(args);
   if (is_double_on_cpu("rope_backward", args.dqkv_NC)) return cpu::rope_backward<double>(args);
-  cpu::rope_backward<float>(args);
+  cpu::fast::rope_backward(args);
 }
 
 }  // namespace wmtp::kernels

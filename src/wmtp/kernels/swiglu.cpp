@@ -2,6 +2,7 @@
 
 #include "wmtp/kernels/checks.h"
 #include "wmtp/kernels/cpu/definitions.h"
+#include "wmtp/kernels/cpu/fast.h"
 
 namespace wmtp::kernels {
 
@@ -11,7 +12,7 @@ void swiglu(const Tensor& gate_up_N2F, const Tensor& out_NF) {
   demands.matrix("out", out_NF, out_NF.size(0), out_NF.size(1), dtype)
       .matrix("gate_up", gate_up_N2F, out_NF.size(0), 2 * out_NF.size(1), dtype);
   if (is_double_on_cpu("swiglu", out_NF)) return cpu::swiglu<double>(gate_up_N2F, out_NF);
-  cpu::swiglu<float>(gate_up_N2F, out_NF);
+  cpu::fast::swiglu(gate_up_N2F, out_NF);
 }
 
 void swiglu_backward(const SwigluBackward& args) {
@@ -22,7 +23,7 @@ void swiglu_backward(const SwigluBackward& args) {
       .matrix("gate_up", args.gate_up_N2F, rows, 2 * columns, dtype);
   if (args.out_NF.defined()) demands.matrix("out", args.out_NF, rows, columns, dtype);
   if (is_double_on_cpu("swiglu_backward", args.dout_NF)) return cpu::swiglu_backward<double>(args);
-  cpu::swiglu_backward<float>(args);
+  cpu::fast::swiglu_backward(args);
 }
 
 }  // namespace wmtp::kernels

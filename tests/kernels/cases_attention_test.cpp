@@ -1,0 +1,96 @@
+// Attention over documents. N tokens, H query heads, G key/value heads, E head features.
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/triu.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <limits>
+
+#include "tests/kernels/op_matrix.h"
+#include "wmtp/kernels/attention.h"
+
+namespace wmtp::kernels::testing {
+namespace {
+
+struct Shape {
+  std::vector<std::int32_t> start;
+  std::int64_t num_q, num_kv, size;
+};
+
+// The three parts are views of one fused row, as in the model.
+Tensors run_attention(const Tensors& in, const Shape& shape, AttentionOptions options) {
+  const Tensor fused = at::cat({in.at("q"), in.at("k"), in.at("v")}, 1);
+  const Tensor q = fused.narrow(1, 0, shape.num_q);
+  const Tensor k = fused.narrow(1, shape.num_q, shape.num_kv);
+  const Tensor v = fused.narrow(1, shape.num_q + shape.num_kv, shape.num_kv);
+  const Documents documents = make_documents(shape.start, q.device());
+  if (q.is_cuda()) options.choice = AttentionChoice::automatic;
+  const AttentionResult forward = attention(q, k, v, documents, options);
+  const AttentionGrads grads =
+      attention_backward({in.at("dout"), q, k, v, &forward, &documents, options});
+  return {
+      {"out", forward.out_NHE}, {"dq", grads.dq_NHE}, {"dk", grads.dk_NGE}, {"dv", grads.dv_NGE}};
+}
+
+Tensors define_attention(const Tensors& in, const Shape& shape) {
+  std::vector<Tensor> documents{in.at("q").narrow(0, 0, 0)};
+  for (std::size_t d = 0; d + 1 < shape.start.size(); ++d) {
+    const std::int64_t first = shape.start[d], length = shape.start[d + 1] - first;
+    const auto heads = [&](const char* name) {
+      const Tensor part = in.at(name).narrow(0, first, length).transpose(0, 1);
+      return part.repeat_interleave(shape.num_q / part.size(0), 0);
+    };
+    const Tensor mask =
+        at::triu(at::ones({length, length}, at::TensorOptions().dtype(kFloat64)), 1);
+    const Tensor scores = at::matmul(heads("q"), heads("k").transpose(1, 2)) /
+                          std::sqrt(static_cast<double>(shape.size));
+    const Tensor masked =
+        scores.masked_fill(mask.to(c10::kBool), -std::numeric_limits<double>::infinity());
+    documents.push_back(at::matmul(at::softmax(masked, 2), heads("v")).transpose(0, 1));
+  }
+  return {{"out", at::cat(documents, 0)}};
+}
+
+OpCase attention_case(const Shape& shape, AttentionOptions options) {
+  OpCase op;
+  const bool reference = options.choice == AttentionChoice::reference;
+  op.name = fmt::format("attention_{}_{}_{}_{}{}{}", fmt::join(shape.start, "_"), shape.num_q,
+                        shape.num_kv, shape.size, reference ? "_reference" : "",
+                        options.deterministic ? "_deterministic" : "");
+  const std::int64_t tokens = shape.start.back();
+  op.inputs = [=] {
+    return Tensors{{"q", normals("q", {tokens, shape.num_q, shape.size})},
+                   {"k", normals("k", {tokens, shape.num_kv, shape.size})},
+                   {"v", normals("v", {tokens, shape.num_kv, shape.size})},
+                   {"dout", normals("dout", {tokens, shape.num_q, shape.size})}};
+  };
+  op.run = [=](const Tensors& in) { return run_attention(in, shape, options); };
+  op.oracle = [=](const Tensors& in) { return define_attention(in, shape); };
+  op.losses = {{"out", "dout"}};
+  op.gradients = {{"q", "dq", ""}, {"k", "dk", ""}, {"v", "dv", ""}};
+  op.fp32_on_gpu = false;
+  op.deterministic_on_gpu = options.deterministic;
+  return op;
+}
+
+}  // namespace
+
+std::vector<OpCase> attention_cases() {
+  std::vector<OpCase> cases;
+  for (const Shape& shape : std::vector<Shape>{{{0, 1}, 2, 2, 32},
+                                               {{0, 5, 12, 13, 40}, 4, 2, 64},
+                                               {{0, 16, 32, 48}, 8, 8, 64},
+                                               {{0, 33, 33, 66}, 6, 2, 128},
+                                               {{0, 128}, 4, 4, 64},
+                                               {{0}, 4, 4, 64}})
+    cases.push_back(attention_case(shape, {}));
+  cases.push_back(attention_case({{0, 5, 12, 13, 40}, 4, 2, 32}, {AttentionChoice::reference}));
+  cases.push_back(attention_case({{0, 16, 32}, 4, 2, 64}, {AttentionChoice::automatic, true}));
+  return cases;
+}
+
+}  // namespace wmtp::kernels::testing

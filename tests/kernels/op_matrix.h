@@ -1,0 +1,59 @@
+// The op-matrix: every op of kernels/ is registered here once (cases_*_test.cpp) and
+// op_matrix_test.cpp holds each case to all checks: fp64 against autograd and finite differences,
+// fp32 against fp64, reruns bit for bit, and on a GPU fp32 and bf16 against the CPU.
+#pragma once
+#include <ATen/TensorOperators.h>
+
+#include <functional>
+#include <iosfwd>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "wmtp/tensor/dtype.h"
+#include "wmtp/tensor/tensor.h"
+
+namespace wmtp::kernels::testing {
+
+using Tensors = std::map<std::string, Tensor>;
+
+struct OpCase {
+  std::string name;
+  // Floating inputs are fp64 and change to the dtype under test; those whose name is in `wide` are
+  // statistics or masters and stay fp32 where the dtype under test is narrower.
+  std::function<Tensors()> inputs;
+  std::vector<std::string> wide;
+  // The op, forward and backward, on whatever dtype and device the inputs have.
+  std::function<Tensors(const Tensors&)> run;
+  // The forward outputs written with ATen's differentiable operators.
+  std::function<Tensors(const Tensors&)> oracle;
+  // loss = sum over (output, input) of <output, input>: the upstream gradients.
+  std::vector<std::pair<std::string, std::string>> losses;
+  // (differentiable input, output that holds its gradient, input the gradient was added to or "").
+  struct Gradient {
+    std::string input, output, start;
+  };
+  std::vector<Gradient> gradients;
+  double tolerance_fp32 = 2e-5, tolerance_bf16 = 2e-2;
+  bool fp32_on_gpu = true, bf16 = true, deterministic_on_gpu = true;
+};
+
+void PrintTo(const OpCase& op, std::ostream* out);  // for gtest's messages
+
+std::vector<OpCase> norm_cases();
+std::vector<OpCase> rope_cases();
+std::vector<OpCase> linear_cases();
+std::vector<OpCase> attention_cases();
+std::vector<OpCase> loss_cases();
+std::vector<OpCase> optimizer_cases();
+
+// Standard normals of the named stream, fp64 on the CPU.
+Tensor normals(const std::string& name, std::vector<std::int64_t> sizes, double scale = 1.0);
+Tensor integers(const std::string& name, std::int64_t size, std::int64_t below);  // int32
+
+// |a - b| at worst, over the largest |b| (or 0.05, if that is larger); NaN or a different shape is
+// infinite.
+double worst_error(const Tensor& a, const Tensor& b);
+bool bit_equal(const Tensor& a, const Tensor& b);
+
+}  // namespace wmtp::kernels::testing
