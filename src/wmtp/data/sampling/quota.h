@@ -1,0 +1,48 @@
+// How many samples each difficulty bin gives.
+//   Q(n, bins): drop bins without candidates or with weight <= 0; divide the weights by their sum;
+//   q_i = floor(n*w_i + 1e-9); what is left goes one each, round and round, to the bins by candidate count
+//   (largest first, ties in file order), skipping full ones.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "wmtp/data/options.h"
+
+namespace wmtp::data {
+
+struct BinQuota {
+  std::string name;
+  double weight = 0;
+  std::uint64_t num_candidates = 0;
+  std::uint64_t quota = 0;       // what the rule asks for; above num_candidates = a shortage
+};
+
+// Fills `quota` of every bin. The sum falls short of `n` only where every bin is full.
+void assign_quotas(std::uint64_t n, std::span<BinQuota> bins);
+
+// Refuses or caps shortages: `error` throws ErrorKind::data naming bin, wanted and available; `cap` cuts
+// quotas to the candidates and logs. `n` = the number asked for in all.
+void settle_shortages(std::uint64_t n, std::span<BinQuota> bins, OnShortage on_shortage);
+
+// The bins of a run, in file order; one bin `all` where none are given.
+class Bins {
+ public:
+  explicit Bins(const std::vector<config::DifficultyBin>& bins) : bins_(bins) {}
+  std::size_t size() const { return bins_.empty() ? 1 : bins_.size(); }
+  std::string name(std::size_t bin) const { return bins_.empty() ? "all" : bins_[bin].name; }
+  // First match wins; none: the sample is excluded.
+  std::optional<std::size_t> bin_of(std::int16_t difficulty) const;
+  // The bins with their weights: the given ones (a bin left out has weight 0), or, without any,
+  // the candidate counts.
+  std::vector<BinQuota> quotas(const config::DifficultyWeights& weights,
+                               std::span<const std::uint64_t> num_candidates) const;
+
+ private:
+  const std::vector<config::DifficultyBin>& bins_;
+};
+
+}  // namespace wmtp::data

@@ -1,0 +1,116 @@
+// Rows, per difficulty bin and class.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "wmtp/core/error.h"
+#include "wmtp/core/log.h"
+#include "wmtp/data/sampling/draw.h"
+#include "wmtp/data/sampling/quota.h"
+#include "wmtp/data/sampling/sample_list.h"
+
+namespace wmtp::data {
+namespace {
+
+// Balancing with a ratio of 1 or 0 means one class only: the other is no candidate.
+bool is_wanted(const DrawRequest& request, bool correct) {
+  const SamplingOptions& options = request.options;
+  if (request.all || !options.balance_correct) return true;
+  if (options.correct_ratio >= 1) return correct;
+  if (options.correct_ratio <= 0) return !correct;
+  return true;
+}
+
+std::vector<std::uint32_t> draw_bin(const DrawRequest& request, const BinQuota& bin,
+                                    std::vector<std::uint32_t> rows, DrawReport& report) {
+  const std::string name = "rows/" + bin.name;
+  if (request.all || !request.options.balance_correct)
+    return take(std::move(rows), bin.quota, request, name, report);
+  const auto split = std::stable_partition(rows.begin(), rows.end(),
+                                           [&](std::uint32_t row) { return request.table.is_correct(row); });
+  std::vector<std::uint32_t> correct(rows.begin(), split), incorrect(split, rows.end());
+  const double share = static_cast<double>(bin.quota) * request.options.correct_ratio;
+  const auto wanted = static_cast<std::uint64_t>(std::floor(share + 1e-9));
+  std::uint64_t num_correct = std::min<std::uint64_t>(wanted, correct.size());
+  const std::uint64_t num_incorrect = std::min<std::uint64_t>(bin.quota - num_correct, incorrect.size());
+  num_correct = bin.quota - num_incorrect;
+  if (num_correct != wanted) {
+    const std::uint64_t moved = num_correct > wanted ? num_correct - wanted : wanted - num_correct;
+    report.num_topped_up += moved;
+    log::warn("data", "bin \"{}\": {} correct and {} incorrect rows wanted, {} and {} taken (ratio {:.3f})",
+              bin.name, wanted, bin.quota - wanted, num_correct, num_incorrect,
+              static_cast<double>(num_correct) / static_cast<double>(std::max<std::uint64_t>(1, bin.quota)));
+  }
+  std::vector<std::uint32_t> out = take(std::move(correct), num_correct, request, name + "/correct", report);
+  const auto rest = take(std::move(incorrect), num_incorrect, request, name + "/incorrect", report);
+  out.insert(out.end(), rest.begin(), rest.end());
+  return out;
+}
+
+}  // namespace
+
+SampleList draw_rows(const DrawRequest& request, DrawReport& report) {
+  const Bins bins(request.options.difficulty_bins);
+  std::vector<std::vector<std::uint32_t>> rows(bins.size());
+  for (std::uint32_t row = 0; row < request.table.num_rows(); ++row) {
+    if (!request.table.is_candidate(row)) continue;
+    ++report.num_candidates;
+    const auto bin = bins.bin_of(request.table.difficulty(row));
+    if (!bin)
+      ++report.num_without_bin;
+    else if (is_wanted(request, request.table.is_correct(row)))
+      rows[*bin].push_back(row);
+  }
+  std::vector<std::uint64_t> counts;
+  for (const auto& list : rows) counts.push_back(list.size());
+  std::vector<BinQuota> quotas = bins.quotas(request.weights, counts);
+  if (request.all) {
+    for (BinQuota& bin : quotas) bin.quota = bin.weight > 0 ? bin.num_candidates : 0;
+  } else {
+    assign_quotas(request.num_samples, quotas);
+    settle_shortages(request.num_samples, quotas, request.options.on_shortage);
+  }
+  SampleList list;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto drawn = draw_bin(request, quotas[i], std::move(rows[i]), report);
+    BinReport bin{quotas[i].name, quotas[i].num_candidates, quotas[i].quota, 0, 0};
+    for (std::uint32_t row : drawn) ++(request.table.is_correct(row) ? bin.num_correct : bin.num_incorrect);
+    report.bins.push_back(bin);
+    list.rows.insert(list.rows.end(), drawn.begin(), drawn.end());
+  }
+  mark_used(request, list.rows);
+  if (request.options.shuffle)
+    RngStream(static_cast<std::uint64_t>(request.options.seed), request.prefix + "rows")
+        .shuffle(std::span(list.rows));
+  else
+    std::sort(list.rows.begin(), list.rows.end());
+  return list;
+}
+
+SampleList draw_samples(const DrawRequest& request, DrawReport& report) {
+  SampleList list = !request.options.use_pairwise        ? draw_rows(request, report)
+                    : request.options.use_length_balanced ? draw_length_balanced_pairs(request, report)
+                                                          : draw_pairs(request, report);
+  if (list.size() == 0)
+    throw Error(ErrorKind::data, "data",
+                fmt::format("no samples: {} candidate rows, {} of them in no difficulty bin",
+                            report.num_candidates, report.num_without_bin),
+                "see: wmtp data inspect --stats --dropped");
+  return list;
+}
+
+Sha256Digest SampleList::digest() const {
+  Sha256 hash;
+  if (!paired) {
+    hash.update(std::as_bytes(std::span(rows)));
+    return hash.finish();
+  }
+  for (const RowPair& pair : pairs) {
+    const std::uint32_t ids[2] = {pair.positive, pair.negative};
+    hash.update(std::as_bytes(std::span(ids)));
+  }
+  return hash.finish();
+}
+
+}  // namespace wmtp::data
