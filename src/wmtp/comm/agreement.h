@@ -11,14 +11,17 @@ namespace wmtp::comm {
 
 // What one rank says of itself. Keys are free; a key missing on some rank differs from any value.
 struct Facts {
-  std::map<std::string, std::string> must_agree;    // build id, versions, world, fingerprints, ...
-  std::map<std::string, std::string> config;        // flat: training.learning_rate -> 1e-5
-  std::map<std::string, std::string> should_agree;  // GPU model, driver: differences are warnings
+  std::map<std::string, std::string> must_agree =
+      {};                                          // build id, versions, world, fingerprints, ...
+  std::map<std::string, std::string> config = {};  // flat: training.learning_rate -> 1e-5
+  std::map<std::string, std::string> should_agree =
+      {};  // GPU model, driver: differences are warnings
 };
 
 struct AgreementOptions {
   int rank = 0, world = 1;
   std::chrono::milliseconds timeout = std::chrono::seconds(120);  // distributed.agreement_timeout_s
+  std::size_t max_lines = 20;                                     // of differences shown
   std::string scope = "start";  // agreements of one run have different scopes
 };
 

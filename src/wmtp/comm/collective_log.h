@@ -18,7 +18,7 @@ struct LastCollective {
 
 class CollectiveLog {
  public:
-  static constexpr std::size_t kMaxRecorded = 8192;
+  static constexpr std::size_t kMaxRecorded = 4096;
 
   // Returns the collective's number.
   std::uint64_t start(std::string_view kind, std::int64_t num_elements, std::string_view dtype,

@@ -104,14 +104,14 @@ class Communicator {
 
 // What a group is made from. BLOCKS while the ranks connect.
 struct GroupSpec {
-  std::string name;  // also its prefix in the store
+  std::string name = {};  // also its prefix in the store
   int rank = 0, world = 1;
   c10::Device device = c10::Device(c10::DeviceType::CPU);
-  Store store;  // the run's store; the group clones its own connection
+  Store store = {};  // the run's store; the group clones its own connection
   std::chrono::milliseconds timeout =
-      std::chrono::hours(1);   // c10d's own limit; the watchdog's is shorter
-  std::string gloo_address;    // local address to use; empty: 127.0.0.1
-  std::string gloo_interface;  // beats gloo_address
+      std::chrono::hours(1);        // c10d's own limit; the watchdog's is shorter
+  std::string gloo_address = {};    // local address to use; empty: 127.0.0.1
+  std::string gloo_interface = {};  // beats gloo_address
 };
 
 // Handed over by the GPU plugin; null where there is none.
@@ -127,7 +127,7 @@ void verify_group(Communicator& group);
 // COLLECTIVE over the store, BLOCKS. Compares the recorded order of collectives between ranks;
 // Error config naming the odd rank and the first collective that differs. Stops the recording.
 struct OrderCheck {
-  Store store;
+  Store store = {};
   int rank = 0, world = 1;
   std::chrono::milliseconds timeout = std::chrono::seconds(120);
 };

@@ -36,6 +36,7 @@ struct LaunchEnv {
   std::string torch_version_hint;  // PYTORCH_VERSION where the image sets it
   std::string gloo_interface;      // first name of GLOO_SOCKET_IFNAME, or empty
   std::optional<int> omp_threads;  // OMP_NUM_THREADS
+  bool kubernetes_job = false;     // PyTorchJob: one process per pod
   bool torchelastic = false;       // TORCHELASTIC_RUN_ID is set
 
   std::vector<std::string> notices;              // for the user, in words

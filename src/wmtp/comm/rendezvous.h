@@ -1,6 +1,8 @@
 // From a LaunchEnv to a store that all W ranks share, and the proof that they are the right W.
 #pragma once
 #include <chrono>
+#include <filesystem>
+#include <optional>
 #include <string>
 
 #include "wmtp/comm/launch_env.h"
@@ -13,14 +15,16 @@ struct RendezvousOptions {
       std::chrono::seconds(600);  // distributed.rendezvous_timeout_s
   std::chrono::milliseconds agent_answer =
       std::chrono::seconds(10);  // an agent's store must answer in
-  std::string interface;         // distributed.interface, or empty
+  std::string interface = {};    // distributed.interface, or empty
   int port = 0;                  // distributed.port, 0 = from env
 };
 
 struct Rendezvous {
-  Store store;  // below wmtp/<token>/<restart>/; the server lives in it where we serve
-  std::string local_address;  // for Gloo: on the route to the peers; 127.0.0.1 on one node
-  std::string where;          // "file store /tmp/x", "tcp store 10.0.0.1:29500 (served here)"
+  Store store = {};  // below wmtp/<token>/<restart>/; the server lives in it where we serve
+  std::string local_address = {};  // for Gloo: on the route to the peers; 127.0.0.1 on one node
+  std::string where = {};          // "file store /tmp/x", "tcp store 10.0.0.1:29500 (served here)"
+  std::optional<std::filesystem::path> own_folder =
+      std::nullopt;  // made for this run: rank 0 removes it at the end
 };
 
 // COLLECTIVE, BLOCKS. Finds or serves the store and says hello: every rank proves that it knows the

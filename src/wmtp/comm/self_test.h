@@ -9,18 +9,18 @@
 namespace wmtp::comm {
 
 struct CollectiveTiming {
-  std::string collective;  // all_gather, reduce_scatter, all_reduce, barrier
-  std::string dtype;
+  std::string collective = {};  // all_gather, reduce_scatter, all_reduce
+  std::string dtype = {};
   std::int64_t bytes = 0;  // of the whole (gathered or reduced) tensor
   double best_ms = 0;      // the slowest rank counts
-  double gb_per_s = 0;     // bytes / time, 0 for the barrier
+  double gb_per_s = 0;     // bytes / time
 };
 
 struct SelfTestResult {
-  std::string backend, where;
+  std::string backend = {}, where = {};
   int world = 1;
   int num_checks = 0;  // exact comparisons made, all right
-  std::vector<CollectiveTiming> timings;
+  std::vector<CollectiveTiming> timings = {};
   std::vector<std::string> lines() const;  // for people
 };
 

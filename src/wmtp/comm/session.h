@@ -23,11 +23,11 @@ struct SessionOptions {
   std::chrono::milliseconds agreement_timeout = std::chrono::seconds(120);
   std::string backend = "auto";  // auto | gloo | nccl; auto = nccl on CUDA
   c10::Device device = c10::Device(c10::DeviceType::CPU);
-  std::filesystem::path run_dir;  // of hang-<step>.json; may be empty
+  std::filesystem::path run_dir = {};  // of hang-<step>.json; may be empty
   std::chrono::milliseconds beat = std::chrono::seconds(1);
   std::chrono::milliseconds dead_after = std::chrono::seconds(5);
-  std::function<void(const Failure&)> leave;  // see WatchdogOptions; given by cli/main
-  NcclFactory nccl = nullptr;                 // from the GPU plugin
+  std::function<void(const Failure&)> leave = {};  // see WatchdogOptions; given by cli/main
+  NcclFactory nccl = nullptr;                      // from the GPU plugin
 };
 
 class ProcessGroupSession {
@@ -41,6 +41,7 @@ class ProcessGroupSession {
   int world() const { return launch_.world; }
   const Store& store() const { return meeting_.store; }
   const std::string& where() const { return meeting_.where; }
+  const std::string& backend() const { return backend_; }  // single, gloo, nccl
   Watchdog& watchdog() { return *watchdog_; }
 
   // COLLECTIVE, BLOCKS. World, LibTorch version, device type and backend are added to `facts`.
@@ -66,13 +67,14 @@ class ProcessGroupSession {
  private:
   ProcessGroupSession(LaunchEnv launch, SessionOptions options);
   void abort_groups() noexcept;
-  GroupSpec group_spec(const std::string& name) const;
 
   LaunchEnv launch_;
   SessionOptions options_;
+  std::string backend_;
   Rendezvous meeting_;
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<Communicator> gather_, reduce_;
+  bool finished_ = false;
 };
 
 }  // namespace wmtp::comm

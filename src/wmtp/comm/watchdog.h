@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "wmtp/comm/collective_log.h"
@@ -20,19 +21,19 @@ namespace wmtp::comm {
 struct Failure {
   int rank = 0;
   int code = 75;
-  std::string message;
+  std::string message = {};
 };
 
 struct WatchdogOptions {
   int rank = 0, world = 1;
-  Store store;                    // the run's; cloned for the beating thread
-  std::filesystem::path run_dir;  // hang-<step>.json; empty: not written
+  Store store = {};                    // the run's; cloned for the beating thread
+  std::filesystem::path run_dir = {};  // hang-<step>.json; empty: not written
   std::chrono::milliseconds beat = std::chrono::seconds(1);
   std::chrono::milliseconds dead_after = std::chrono::seconds(5);  // no beat: the peer is dead
   // Called at most once, from a thread of the watchdog, and must end the process with
   // `failure.code` at once (_exit): collectives cannot be woken. If it returns (tests), the
   // watchdog stops.
-  std::function<void(const Failure& failure)> leave;
+  std::function<void(const Failure& failure)> leave = {};
 };
 
 class Watchdog {
@@ -56,12 +57,13 @@ class Watchdog {
   // BLOCKS up to `patience` for another rank's post.
   std::optional<Failure> posted(std::chrono::milliseconds patience);
 
-  // No more beating is expected from this rank: an orderly end is not a death.
+  // BLOCKS for a store call. The last beat: an orderly end is not a death. The deadline stays.
   void say_goodbye();
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_;
+  std::thread deadline_thread_;
 };
 
 // Limit of a training step: max(floor, 5 x the longest of the last 100).

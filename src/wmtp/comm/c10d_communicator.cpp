@@ -1,0 +1,148 @@
+#include "wmtp/comm/c10d_communicator.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "wmtp/comm/store_body.h"
+#include "wmtp/core/error.h"
+
+namespace wmtp::comm {
+namespace {
+
+constexpr std::chrono::milliseconds kAbortPoll{100};
+
+[[noreturn]] void throw_lost(const std::string& what, const std::string& reason) {
+  throw Error(ErrorKind::comm, "comm", fmt::format("{} failed: {}", what, reason),
+              "a peer ended or the network failed; the first failing rank's log has the cause");
+}
+
+class C10dWork : public Work::Body {
+ public:
+  struct Parts {
+    c10::intrusive_ptr<c10d::Work> work;
+    std::string what;
+    std::shared_ptr<const std::atomic<bool>> aborted;
+    std::function<void()> after;
+    std::chrono::milliseconds slice;  // 0: one wait that only orders the stream
+  };
+  explicit C10dWork(Parts parts) : work_(std::move(parts.work)), parts_(std::move(parts)) {}
+
+  // Gloo's abort() does not wake a blocked wait(), so a host wait is cut into slices that look at
+  // the flag.
+  void wait() override {
+    if (!work_) return;
+    while (!wait_slice()) {
+    }
+    if (parts_.after) parts_.after();
+    parts_.after = nullptr;
+    work_.reset();
+  }
+  bool done() override { return !work_ || work_->isCompleted(); }
+
+ private:
+  bool wait_slice() {
+    if (parts_.aborted->load()) throw_lost(parts_.what, "the group was aborted");
+    try {
+      work_->wait(parts_.slice);
+      return true;
+    } catch (const std::exception& error) {
+      if (parts_.slice.count() > 0 && !work_->isCompleted()) return false;
+      throw_lost(parts_.what, first_line(error));
+    }
+  }
+
+  c10::intrusive_ptr<c10d::Work> work_;
+  Parts parts_;
+};
+
+}  // namespace
+
+C10dCommunicator::C10dCommunicator(Identity identity, c10::intrusive_ptr<c10d::Backend> backend,
+                                   WaitStyle style)
+    : Communicator(std::move(identity)),
+      backend_(std::move(backend)),
+      style_(style),
+      aborted_(std::make_shared<std::atomic<bool>>(false)) {}
+
+C10dCommunicator::~C10dCommunicator() {
+  // The destructor of a process group joins threads that an aborted collective may hold for ever.
+  if (aborted_->load()) {
+    (void)backend_.release();
+    return;
+  }
+  try {
+    backend_->shutdown();
+  } catch (...) {  // the group's work is done: nothing is lost
+  }
+}
+
+void C10dCommunicator::abort() noexcept {
+  if (aborted_->exchange(true)) return;
+  try {
+    backend_->abort();
+  } catch (...) {  // dying anyway: the flag is what counts
+  }
+}
+
+Work C10dCommunicator::launch(std::string_view kind, const Start& start,
+                              std::function<void()> after) {
+  const std::string what = fmt::format("{} in group '{}'", kind, name());
+  if (aborted_->load()) throw_lost(what, "the group was aborted");
+  try {
+    const auto slice = style_ == WaitStyle::host ? kAbortPoll : std::chrono::milliseconds(0);
+    return Work(std::make_unique<C10dWork>(
+        C10dWork::Parts{start(), what, aborted_, std::move(after), slice}));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw_lost(what, first_line(error));
+  }
+}
+
+Work C10dCommunicator::do_all_gather(const Tensor& out, const Tensor& in) {
+  return launch("all_gather", [&] {
+    Tensor output = out.view({-1}), input = in.view({-1});
+    return pg()._allgather_base(output, input);
+  });
+}
+
+Work C10dCommunicator::do_reduce_scatter(const Tensor& out, const Tensor& in) {
+  return launch("reduce_scatter", [&] {
+    Tensor output = out.view({-1}), input = in.view({-1});
+    return pg()._reduce_scatter_base(output, input);
+  });
+}
+
+Work C10dCommunicator::do_all_reduce(const Tensor& in_out) {
+  return launch("all_reduce", [&] {
+    std::vector<Tensor> tensors{in_out};
+    return pg().allreduce(tensors);
+  });
+}
+
+Work C10dCommunicator::do_broadcast(const Tensor& in_out, int root) {
+  return launch("broadcast", [&] {
+    std::vector<Tensor> tensors{in_out};
+    c10d::BroadcastOptions options;
+    options.rootRank = root;
+    return pg().broadcast(tensors, options);
+  });
+}
+
+Work C10dCommunicator::do_gather(const Tensor& out, const Tensor& in, int root) {
+  return launch("gather", [&] {
+    std::vector<std::vector<Tensor>> outputs;
+    if (rank() == root) outputs.push_back(out.view({world(), -1}).unbind(0));
+    std::vector<Tensor> inputs{in.view({-1})};
+    c10d::GatherOptions options;
+    options.rootRank = root;
+    return pg().gather(outputs, inputs, options);
+  });
+}
+
+void C10dCommunicator::do_barrier() {
+  launch("barrier", [&] { return pg().barrier(); }).wait();
+}
+
+}  // namespace wmtp::comm

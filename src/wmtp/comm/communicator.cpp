@@ -1,0 +1,179 @@
+#include "wmtp/comm/communicator.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include "wmtp/comm/agreement.h"
+#include "wmtp/core/error.h"
+#include "wmtp/tensor/dtype.h"
+
+namespace wmtp::comm {
+namespace {
+
+void require(bool holds, std::string_view kind, const std::string& fact) {
+  if (!holds)
+    throw Error(ErrorKind::internal, "comm", fmt::format("{}: {}", kind, fact),
+                "this is a bug in wmtp; please report it");
+}
+
+void require_multiple(std::string_view kind, const Tensor& whole, const Tensor& part, int world) {
+  require(
+      whole.numel() == world * part.numel() && whole.scalar_type() == part.scalar_type(), kind,
+      fmt::format("{} {} elements are not {} ranks x {} {} elements", whole.numel(),
+                  name_of(whole.scalar_type()), world, part.numel(), name_of(part.scalar_type())));
+}
+
+// Tells the log when its caller has waited.
+class LoggedWork : public Work::Body {
+ public:
+  LoggedWork(Work inner, std::shared_ptr<CollectiveLog> log, std::uint64_t number)
+      : inner_(std::move(inner)), log_(std::move(log)), number_(number) {}
+  void wait() override {
+    inner_.wait();
+    log_->finish(number_);
+  }
+  bool done() override { return inner_.done(); }
+
+ private:
+  Work inner_;
+  std::shared_ptr<CollectiveLog> log_;
+  std::uint64_t number_;
+};
+
+}  // namespace
+
+void Work::wait() {
+  if (body_) body_->wait();
+}
+
+Communicator::Communicator(Identity identity)
+    : name_(std::move(identity.name)),
+      rank_(identity.rank),
+      world_(identity.world),
+      device_(identity.device),
+      log_(std::make_shared<CollectiveLog>()) {
+  WMTP_CHECK(world_ >= 1 && rank_ >= 0 && rank_ < world_,
+             fmt::format("rank {} of {} in group {}", rank_, world_, name_));
+}
+
+void Communicator::check(const Tensor& tensor, std::string_view kind) const {
+  require(tensor.defined() && tensor.is_contiguous(), kind, "the tensor is not contiguous");
+  require(
+      tensor.device().type() == device_.type(), kind,
+      fmt::format("tensor on {}, group '{}' on {}", tensor.device().str(), name_, device_.str()));
+}
+
+Work Communicator::started(std::string_view kind, const Tensor& tensor, std::string_view label,
+                           const std::function<Work()>& start) {
+  const auto number = log_->start(kind, tensor.numel(), wmtp::name_of(tensor.scalar_type()), label);
+  if (tensor.numel() == 0) {
+    log_->finish(number);
+    return {};
+  }
+  return Work(std::make_unique<LoggedWork>(start(), log_, number));
+}
+
+Work Communicator::all_gather(const Tensor& out, const Tensor& in, std::string_view label) {
+  check(out, "all_gather");
+  check(in, "all_gather");
+  require_multiple("all_gather", out, in, world_);
+  return started("all_gather", out, label, [&] { return do_all_gather(out, in); });
+}
+
+Work Communicator::reduce_scatter(const Tensor& out, const Tensor& in, std::string_view label) {
+  check(out, "reduce_scatter");
+  check(in, "reduce_scatter");
+  require_multiple("reduce_scatter", in, out, world_);
+  return started("reduce_scatter", in, label, [&] { return do_reduce_scatter(out, in); });
+}
+
+Work Communicator::all_reduce(const Tensor& in_out, std::string_view label) {
+  check(in_out, "all_reduce");
+  return started("all_reduce", in_out, label, [&] { return do_all_reduce(in_out); });
+}
+
+Work Communicator::broadcast(const Tensor& in_out, int root, std::string_view label) {
+  check(in_out, "broadcast");
+  require(root >= 0 && root < world_, "broadcast", fmt::format("root {} of {}", root, world_));
+  return started(fmt::format("broadcast from {}", root), in_out, label,
+                 [&] { return do_broadcast(in_out, root); });
+}
+
+void Communicator::barrier(std::string_view label) {
+  const auto number = log_->start("barrier", 0, "-", label);
+  do_barrier();
+  log_->finish(number);
+}
+
+std::vector<std::string> Communicator::gather_bytes(std::string_view mine, int root,
+                                                    std::string_view label) {
+  require(root == kAllRanks || (root >= 0 && root < world_), "gather_bytes",
+          fmt::format("root {} of {}", root, world_));
+  const auto on_device = c10::TensorOptions().device(device_);
+  const Tensor sizes_W = at::empty({world_}, on_device.dtype(kInt64));
+  all_gather(sizes_W,
+             at::full({1}, static_cast<std::int64_t>(mine.size()), on_device.dtype(kInt64)), label)
+      .wait();
+  const Tensor sizes_host_W = sizes_W.cpu();
+  const std::int64_t* sizes = sizes_host_W.const_data_ptr<std::int64_t>();
+  const std::int64_t longest = *std::max_element(sizes, sizes + world_);
+
+  const auto bytes = c10::TensorOptions().dtype(c10::kByte);
+  Tensor padded = at::zeros({longest}, bytes);
+  std::memcpy(padded.mutable_data_ptr(), mine.data(), mine.size());
+  padded = padded.to(device_);
+  const bool receives = root == kAllRanks || root == rank_;
+  const Tensor all = at::empty({receives ? longest * world_ : 0}, bytes.device(device_));
+  if (root == kAllRanks)
+    all_gather(all, padded, label).wait();
+  else
+    started(fmt::format("gather to {}", root), padded, label, [&] {
+      return do_gather(all, padded, root);
+    }).wait();
+
+  std::vector<std::string> result;
+  if (!receives) return result;
+  const Tensor all_host = all.cpu();
+  const auto* text = static_cast<const char*>(all_host.const_data_ptr());
+  for (int r = 0; r < world_; ++r) result.emplace_back(text + r * longest, sizes[r]);
+  return result;
+}
+
+std::unique_ptr<Communicator> make_nccl(const GroupSpec& spec, NcclFactory factory) {
+  if (!factory)
+    throw Error(ErrorKind::config, "comm",
+                "backend nccl: no GPU here, or wmtp was built without CUDA",
+                "set distributed.backend=gloo for CPU runs");
+  return factory(spec);
+}
+
+void verify_group(Communicator& group) {
+  const Tensor sum =
+      at::full({1}, group.rank(), c10::TensorOptions().dtype(kInt64).device(group.device()));
+  group.all_reduce(sum, "verify").wait();
+  const std::int64_t expected = std::int64_t{group.world()} * (group.world() - 1) / 2;
+  const std::int64_t got = sum.item<std::int64_t>();
+  if (got != expected)
+    throw Error(ErrorKind::comm, "comm",
+                fmt::format("group '{}' over {}: the sum of {} ranks came out as {}, not {}",
+                            group.name(), group.backend(), group.world(), got, expected),
+                "run wmtp doctor --collectives on these nodes");
+}
+
+void check_collective_order(const std::vector<Communicator*>& groups, const OrderCheck& check) {
+  Facts facts;
+  for (Communicator* group : groups) {
+    const std::vector<std::string> recorded = group->log()->recorded();
+    for (std::size_t i = 0; i < recorded.size(); ++i)
+      facts.must_agree[fmt::format("collective {:05} of group {}", i + 1, group->name())] =
+          recorded[i];
+    facts.must_agree[fmt::format("collectives hash of group {}", group->name())] =
+        fmt::format("{:016x}", group->log()->hash());
+    group->log()->stop_recording();
+  }
+  agree(check.store, facts, {check.rank, check.world, check.timeout, 1, "collective_order"});
+}
+
+}  // namespace wmtp::comm
