@@ -22,6 +22,9 @@ void emit_json(std::string_view type, const nlohmann::ordered_json& fields, bool
   std::cout << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
 }
 
-void add_commands(CLI::App& app, Session& session) { add_version(app, session); }
+void add_commands(CLI::App& app, Session& session) {
+  add_validate(app, session);
+  add_version(app, session);
+}
 
 }  // namespace wmtp::cli

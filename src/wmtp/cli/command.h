@@ -28,6 +28,7 @@ void emit_json(std::string_view type, const nlohmann::ordered_json& fields, bool
 // The whole command tree; also what `completion` and the help tests walk.
 void add_commands(CLI::App& app, Session& session);
 
+void add_validate(CLI::App& app, Session& session);
 void add_version(CLI::App& app, Session& session);
 
 }  // namespace wmtp::cli
