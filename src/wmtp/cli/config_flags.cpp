@@ -1,0 +1,46 @@
+#include "wmtp/cli/config_flags.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+namespace wmtp::cli {
+namespace {
+
+std::optional<std::string> read_variable(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+}  // namespace
+
+void ConfigFlags::add_to(CLI::App& command, bool config_required) {
+  command.add_option("--config", file, "The stage file (YAML)")->required(config_required);
+  command.add_option(
+      "--defaults", defaults,
+      "Layer below it: a file or `none`; otherwise defaults.yaml beside it, in its parent "
+      "folder, or the installed one");
+  command.add_option("--override", overrides, "key.path=value, applied last; may be repeated")
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
+}
+
+config::LoadRequest ConfigFlags::request() const {
+  config::LoadRequest request;
+  request.file = file;
+  if (!defaults.empty()) request.defaults = defaults;
+  std::error_code ignored;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  if (!ignored)
+    request.installed_defaults =
+        program.parent_path().parent_path() / "share/wmtp/configs/defaults.yaml";
+  request.overrides = overrides;
+  request.env = read_variable;
+  return request;
+}
+
+config::ResolvedConfig ConfigFlags::load() const {
+  return config::load_config(request());
+}
+
+}  // namespace wmtp::cli

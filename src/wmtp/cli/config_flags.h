@@ -1,0 +1,26 @@
+// The flags of commands that read a configuration: --config, --defaults, --override.
+#pragma once
+#include <CLI/CLI.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "wmtp/config/load.h"
+
+namespace wmtp::cli {
+
+struct ConfigFlags {
+  std::string file;
+  std::string defaults;  // empty: not given
+  std::vector<std::string> overrides;
+
+  // Adds the three flags. BORROWS this, which must outlive the parse.
+  void add_to(CLI::App& command, bool config_required = true);
+  // What to load; the environment is this process's. `session` gives the place of the installed
+  // files.
+  config::LoadRequest request(const Session& session) const;
+  config::ResolvedConfig load(const Session& session) const;  // throws config::ConfigError
+};
+
+}  // namespace wmtp::cli

@@ -1,0 +1,19 @@
+// Path keys: `~/` and whether inputs exist.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "wmtp/config/load.h"
+#include "wmtp/config/node.h"
+#include "wmtp/config/schema.h"
+
+namespace wmtp::config {
+
+// Expands a leading `~/` in a text or in a list of texts; false if HOME is needed and not set.
+bool expand_home(Node& node, const Environment& env);
+
+// The paths of an input row that do not exist. A model name that may be a preset or an `org/name`
+// is not a path: only what starts with `/`, `./`, `../` or has two slashes is.
+std::vector<std::string> missing_inputs(const Row& row, const Config& config);
+
+}  // namespace wmtp::config

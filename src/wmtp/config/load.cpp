@@ -1,0 +1,186 @@
+#include "wmtp/config/load.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "wmtp/config/canonical.h"
+#include "wmtp/config/derived.h"
+#include "wmtp/config/input_paths.h"
+#include "wmtp/config/interpolate.h"
+#include "wmtp/config/layers.h"
+#include "wmtp/config/problems.h"
+#include "wmtp/config/rules.h"
+#include "wmtp/config/schema.h"
+#include "wmtp/core/checksum.h"
+
+namespace wmtp::config {
+namespace {
+
+std::vector<Node> raw_values(const Layers& layers) {
+  std::vector<Node> raw;
+  for (std::size_t i = 0; i < layers.written.size(); ++i)
+    raw.push_back(layers.written[i] ? *layers.written[i]
+                                    : node_of(schema().default_of(schema().rows()[i])));
+  return raw;
+}
+
+// One load, step by step; all problems go to one list.
+class Loader {
+ public:
+  explicit Loader(const LoadRequest& request)
+      : request_(request),
+        layers_(read_layers(request, problems_)),
+        raw_(raw_values(layers_)),
+        interpolator_(raw_, request_.env, problems_) {}
+
+  ResolvedConfig run() {
+    assign_rows();
+    if (!layers_.broken) {
+      require_rows();
+      derived_ = derive_defaults(result_.config, layers_.gae_implied,
+                                 [&](auto key) { return is_written(key); });
+      if (request_.check_available) refuse_unavailable();
+      check_rules();
+      if (request_.check_paths) check_inputs();
+    }
+    problems_.throw_if_any();
+    describe_keys();
+    return std::move(result_);
+  }
+
+ private:
+  const std::vector<Row>& rows() const { return schema().rows(); }
+  bool is_written(std::string_view key) const {
+    return layers_.written[schema().index(*schema().find(key))].has_value();
+  }
+  Place place_of(const Row& row) const {
+    const auto& node = layers_.written[schema().index(row)];
+    return node ? node->place : layers_.stage_file;
+  }
+
+  void assign_rows() {
+    for (std::size_t i = 0; i < rows().size(); ++i) {
+      if (!assign(rows()[i], interpolator_.value(i), result_.config)) failed_.insert(rows()[i].key);
+    }
+  }
+  bool assign(const Row& row, const Node* value, Config& config) {
+    if (!value) return false;
+    if (row.required && !layers_.written[schema().index(row)]) return true;
+    Node node = *value;
+    if (row.type.path && !expand_home(node, request_.env)) {
+      problems_.add(place_of(row), row.key,
+                    "cannot expand ~/: HOME is not set; write the path out");
+      return false;
+    }
+    return row.assign(config, node, row, problems_);
+  }
+
+  void require_rows() {
+    for (const Row& row : rows())
+      if (row.required && !is_written(row.key)) {
+        problems_.add(layers_.stage_file, row.key, "required key is missing");
+        failed_.insert(row.key);
+      }
+  }
+
+  void refuse_unavailable();
+  void check_rules();
+  void check_inputs();
+  void describe_keys();
+  std::string origin_of(const Row& row) const;
+
+  const LoadRequest& request_;
+  Problems problems_;
+  Layers layers_;
+  std::vector<Node> raw_;
+  Interpolator interpolator_;
+  ResolvedConfig result_;
+  std::vector<Derivation> derived_;
+  std::set<std::string, std::less<>> failed_;  // keys without a usable value
+};
+
+// A key that nothing acts on may only have the value it would have unwritten.
+void Loader::refuse_unavailable() {
+  Config unwritten = result_.config;
+  for (std::size_t i = 0; i < rows().size(); ++i) {
+    const Row& row = rows()[i];
+    if (row.available || !layers_.written[i]) continue;
+    const auto value = interpolator_.resolve(i, node_of(schema().default_of(row)));
+    assign(row, value ? &*value : nullptr, unwritten);
+  }
+  derive_defaults(unwritten, false, [&](std::string_view key) {
+    return schema().find(key)->available && is_written(key);
+  });
+  for (const Row& row : rows()) {
+    if (!is_written(row.key) || failed_.contains(row.key)) continue;
+    const OrderedJson value = row.value(result_.config);
+    if (!row.available && value != row.value(unwritten))
+      problems_.add(place_of(row), row.key,
+                    fmt::format("not available in this version (only its default, {}, is accepted)",
+                                canonical_json(row.value(unwritten))));
+    if (value.is_string() && std::find(row.later_values.begin(), row.later_values.end(),
+                                       value.get<std::string>()) != row.later_values.end())
+      problems_.add(
+          place_of(row), row.key,
+          fmt::format("\"{}\" is not available in this version", value.get<std::string>()));
+  }
+}
+
+void Loader::check_rules() {
+  const auto fail = [&](std::initializer_list<std::string_view> keys, std::string fact) {
+    for (const std::string_view key : keys)
+      if (failed_.contains(key)) return;
+    Place place = layers_.stage_file;
+    for (const std::string_view key : keys)
+      if (is_written(key)) {
+        place = place_of(*schema().find(key));
+        break;
+      }
+    problems_.add(place, *keys.begin(), fact);
+  };
+  const RuleContext context{result_.config, request_.world_size,
+                            [&](std::string_view key) { return is_written(key); }, fail,
+                            result_.notices};
+  check_model_rules(context);
+  check_data_rules(context);
+  if (!failed_.contains("experiment.stage")) check_objective_rules(context);
+  check_run_rules(context);
+}
+
+void Loader::check_inputs() {
+  for (const Row& row : rows()) {
+    if (!row.input || !is_written(row.key) || failed_.contains(row.key)) continue;
+    for (const std::string& missing : missing_inputs(row, result_.config))
+      problems_.add(place_of(row), row.key, fmt::format("\"{}\" does not exist", missing));
+  }
+}
+
+std::string Loader::origin_of(const Row& row) const {
+  const std::size_t i = schema().index(row);
+  if (layers_.written[i]) return problems_.locate(layers_.written[i]->place, false);
+  const auto found = std::find_if(derived_.begin(), derived_.end(),
+                                  [&](const Derivation& one) { return one.key == row.key; });
+  return found == derived_.end() ? "built-in" : "derived: " + found->reason;
+}
+
+void Loader::describe_keys() {
+  for (std::size_t i = 0; i < rows().size(); ++i) {
+    const Row& row = rows()[i];
+    ResolvedKey key{row.key, row.value(result_.config), "", origin_of(row), row.resume, row.agreed};
+    if (!row.type.path && any_from_env(*interpolator_.value(i))) {
+      key.digest = sha256_hex(canonical_json(key.value)).substr(0, 16);
+      key.value = json_of(raw_[i]);
+    }
+    result_.keys.push_back(std::move(key));
+  }
+}
+
+}  // namespace
+
+ResolvedConfig load_config(const LoadRequest& request) {
+  return Loader(request).run();
+}
+
+}  // namespace wmtp::config
