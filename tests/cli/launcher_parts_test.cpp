@@ -136,8 +136,10 @@ TEST(RankEnvironment, SetsSeatAndDropsWhatAnotherLauncherLeft) {
 }
 
 TEST(RankEnvironment, AThreadCountOfTheUserStays) {
+  RankSeat two_threads;
+  two_threads.threads = 2;
   const auto result =
-      rank_environment(std::vector<std::string>{"OMP_NUM_THREADS=7"}, {.threads = 2}, {});
+      rank_environment(std::vector<std::string>{"OMP_NUM_THREADS=7"}, two_threads, {});
   EXPECT_THAT(result, Contains("OMP_NUM_THREADS=7"));
   EXPECT_THAT(result, Not(Contains("OMP_NUM_THREADS=2")));
 }

@@ -10,6 +10,7 @@
 #include "wmtp/model/init_weights.h"
 #include "wmtp/model/local_weights.h"
 #include "wmtp/model/transformer.h"
+#include "wmtp/model/weight_names.h"
 
 namespace wmtp::model {
 namespace {
@@ -110,7 +111,7 @@ class ModelRun {
     Batch batch;
     batch.tokens_N = at::tensor(input.tokens, at::kInt);
     batch.documents = kernels::make_documents(input.doc_start, c10::Device(c10::kCPU));
-    batch.rope = kernels::rope_table(at::tensor(positions, at::kInt), at::tensor(problem_.config.inv_freq(), at::kDouble).to(dtype_));
+    batch.rope = kernels::rope_table(at::tensor(positions, at::kInt), at::tensor(inv_freq(problem_.config), at::kFloat).to(dtype_));
     for (std::size_t head = 0; head < input.rows.size(); ++head)
       batch.heads.push_back({at::tensor(input.rows[head], at::kInt), at::tensor(input.targets[head], at::kInt)});
     return batch;

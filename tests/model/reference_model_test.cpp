@@ -29,7 +29,7 @@ struct Reference {
   // x: [heads, T, e], half-split pairs.
   Tensor rotate(const Tensor& x) const {
     const std::int64_t half = config.head_dim / 2;
-    const Tensor inv_freq = at::tensor(config.inv_freq(), at::kDouble).to(x.scalar_type());
+    const Tensor inv_freq = at::tensor(model::inv_freq(config), at::kFloat).to(x.scalar_type());
     const Tensor angle = at::outer(at::arange(x.size(1), x.options()), inv_freq);
     const Tensor a = x.slice(2, 0, half), b = x.slice(2, half);
     return at::cat({a.mul(angle.cos()).sub(b.mul(angle.sin())), b.mul(angle.cos()).add(a.mul(angle.sin()))}, 2);

@@ -37,12 +37,17 @@ void set_up_program(CLI::App& app, Session& session) {
   app.add_option("--color", session.color, "When to colour")
       ->type_name("auto|always|never")
       ->check(CLI::IsMember({"auto", "always", "never"}));
-  app.footer("  wmtp doctor\n  wmtp launch --nproc 2 -- doctor --collectives");
+  app.footer(
+      "  wmtp doctor\n"
+      "  wmtp validate --config run.yaml\n"
+      "  wmtp launch --nproc 2 -- train --config run.yaml");
 }
 
 void add_commands(CLI::App& app, Session& session) {
+  add_train(app, session);
   add_launch(app, session);
   add_validate(app, session);
+  add_doctor(app, session);
   add_version(app, session);
   add_completion(app, session);
 }

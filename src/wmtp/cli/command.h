@@ -36,7 +36,9 @@ void add_commands(CLI::App& app, Session& session);
 void set_up_program(CLI::App& app, Session& session);
 
 void add_completion(CLI::App& app, Session& session);
+void add_doctor(CLI::App& app, Session& session);
 void add_launch(CLI::App& app, Session& session);
+void add_train(CLI::App& app, Session& session);
 void add_validate(CLI::App& app, Session& session);
 void add_version(CLI::App& app, Session& session);
 

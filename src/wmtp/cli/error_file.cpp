@@ -14,11 +14,10 @@
 
 namespace wmtp::cli {
 
-void write_error_file(int code, std::string_view message, std::string_view where) {
+void write_error_file(bool is_cause, std::string_view message, std::string_view where) {
   const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (!path || !*path) return;
-  if (code == static_cast<int>(ExitCode::retry))
-    std::this_thread::sleep_for(std::chrono::seconds(1));
+  if (!is_cause) std::this_thread::sleep_for(std::chrono::seconds(1));
   std::string line(message.substr(0, message.find('\n')));
   const nlohmann::json text{
       {"message",

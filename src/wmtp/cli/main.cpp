@@ -1,41 +1,39 @@
-// The program. The only file that exits; everything below throws.
+// The program. The only file that exits, but for ranks that are stuck (rank_run.cpp) or orphaned
+// (launcher/parent_watch.cpp); everything below throws.
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 
 #include "wmtp/cli/build_info.h"
 #include "wmtp/cli/command.h"
-#include "wmtp/cli/error_file.h"
 #include "wmtp/cli/help.h"
 #include "wmtp/cli/launcher/parent_watch.h"
+#include "wmtp/cli/report.h"
 #include "wmtp/cli/usage_error.h"
-#include "wmtp/core/error.h"
+#include "wmtp/comm/launch_env.h"
+#include "wmtp/core/failpoint.h"
 #include "wmtp/core/log.h"
 
 namespace wmtp::cli {
 namespace {
-
-int report(const Session& session, const Error& error) {
-  const int code = static_cast<int>(exit_code(error.kind()));
-  if (session.json)
-    emit_json("error", {{"kind", name_of(error.kind())},
-                        {"code", code},
-                        {"message", error.fact()},
-                        {"hint", error.hint()},
-                        {"where", error.module()}});
-  else
-    std::cerr << "wmtp: " + std::string(error.what()) + "\n";
-  write_error_file(code, error.what(), error.where().function_name());
-  return code;
-}
 
 void configure_log(const Session& session) {
   const log::Level level = session.quiet     ? log::Level::warn
                            : session.verbose ? log::Level::debug
                                              : log::Level::info;
   log::configure({.level = level, .json = session.json, .color = session.color_on(STDERR_FILENO)});
+}
+
+void configure_failpoints() {
+  const char* spec = std::getenv("WMTP_FAILPOINT");
+  if (!failpoint::kCompiledIn || !spec || !*spec) return;
+  const char* log_path = std::getenv("WMTP_FAILPOINT_LOG");
+  failpoint::configure({.spec = spec,
+                        .rank = comm::discover(comm::process_environment()).rank,
+                        .log_path = log_path ? log_path : ""});
 }
 
 // Errors of the command line come before --json has been read.
@@ -54,6 +52,7 @@ int run(int argc, char** argv) {
     add_commands(app, session);
     app.parse(argc, argv);
     configure_log(session);
+    configure_failpoints();
     return session.run();
   } catch (const CLI::CallForHelp&) {
     std::cout << help_text(chosen_command(app), session.color_on(STDOUT_FILENO)) << std::flush;
@@ -63,11 +62,8 @@ int run(int argc, char** argv) {
     return 0;
   } catch (const CLI::ParseError& error) {
     return report(session, usage_error(app, error));
-  } catch (const Error& error) {
-    return report(session, error);
   } catch (const std::exception& error) {
-    return report(session, Error(ErrorKind::internal, "internal", error.what(),
-                                 "this is a bug in wmtp; please report it"));
+    return report(session, as_error(error));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include "wmtp/model/init_weights.h"
+#include "wmtp/model/weight_names.h"
 
 namespace wmtp::training {
 
@@ -34,10 +35,10 @@ std::vector<optim::TrainedShard> trained_shards(parallel::Runtime& runtime) {
 }
 
 Tensor device_inv_freq(const model::ModelConfig& config, const parallel::ParallelOptions& options) {
-  const std::vector<double> values = config.inv_freq();
+  const std::vector<float> values = model::inv_freq(config);
   const auto dtype = options.param_dtype == kFloat64 ? at::kDouble : at::kFloat;
-  const Tensor host = at::empty({static_cast<std::int64_t>(values.size())}, at::kDouble);
-  std::copy(values.begin(), values.end(), host.data_ptr<double>());
+  const Tensor host = at::empty({static_cast<std::int64_t>(values.size())}, at::kFloat);
+  std::copy(values.begin(), values.end(), host.data_ptr<float>());
   return host.to(dtype).to(options.device);
 }
 

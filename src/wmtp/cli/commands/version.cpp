@@ -5,6 +5,7 @@
 #include "wmtp/cli/build_info.h"
 #include "wmtp/cli/command.h"
 #include "wmtp/cli/versions.h"
+#include "wmtp/core/failpoint.h"
 
 namespace wmtp::cli {
 namespace {
@@ -16,12 +17,12 @@ int show_versions(const Session& session) {
                          {"commit", kCommit},
                          {"compiler", kCompiler},
                          {"build_type", kBuildType},
+                         {"libtorch", found.libtorch_found},
                          {"libtorch_built", found.libtorch_built},
-                         {"libtorch_found", found.libtorch_found},
                          {"cuda_plugin_built", found.plugin_built},
                          {"cuda_plugin_loaded", found.plugin_loaded},
                          {"cuda", found.plugin_note},
-                         {"features", {{"failpoints", kFailpoints}}}});
+                         {"features", {{"failpoints", failpoint::kCompiledIn}}}});
     return 0;
   }
   const auto row = [](std::string_view name, const std::string& value) {
@@ -35,7 +36,7 @@ int show_versions(const Session& session) {
                           : found.plugin_built ? "built, not loaded"
                                                : "not built",
                           found.plugin_note));
-  row("failpoints", kFailpoints ? "on" : "off");
+  row("failpoints", failpoint::kCompiledIn ? "on" : "off");
   std::cout << std::flush;
   return 0;
 }

@@ -164,11 +164,11 @@ void Attempt::note_failure(int rank, int code, Clock::time_point now) {
   failed_code_ = code;
   const bool saved_and_leaving = stop_.since && (code == 80 || code == 81);
   const bool others = any_running();
-  output_.notice(
-      code == 80 ? log::Level::info : log::Level::error,
-      fmt::format(
-          "rank {} {}{}", rank, describe(code),
-          others ? fmt::format("; the others have {} s to leave", options_.peer_grace.count()) : ""));
+  output_.notice(code == 80 ? log::Level::info : log::Level::error,
+                 fmt::format("rank {} {}{}", rank, describe(code),
+                             others ? fmt::format("; the others have {} s to leave",
+                                                  options_.peer_grace.count())
+                                    : ""));
   // No SIGTERM: with a peer gone they could not agree on a save.
   if (others && !saved_and_leaving) limit(options_.peer_grace, now);
 }

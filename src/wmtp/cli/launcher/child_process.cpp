@@ -125,10 +125,15 @@ void ChildProcess::kill_group() const {
 }
 
 std::optional<int> ChildProcess::poll_exit() {
-  int status = 0;
-  if (!running_ || ::waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
+  if (!running_) return std::nullopt;
+  siginfo_t info{};
+  if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+      info.si_pid != pid_)
+    return std::nullopt;
+  kill_group();  // what it left behind; until it is reaped its number is nobody else's
+  ::waitpid(pid_, nullptr, 0);
   running_ = false;
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
 }
 
 }  // namespace wmtp::cli

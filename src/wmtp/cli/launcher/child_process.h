@@ -45,7 +45,8 @@ class ChildProcess {
   bool running() const { return running_; }
   void send(int signal) const;  // to the rank alone
   void kill_group() const;      // SIGKILL to the rank and whatever it started
-  // The exit code (128 + s for signal s) once the process has ended, after which it is reaped.
+  // The exit code (128 + s for signal s) once the process has ended; it is then reaped and what it
+  // left in its group killed.
   std::optional<int> poll_exit();
 
   UniqueFd out, err;  // read ends of its streams

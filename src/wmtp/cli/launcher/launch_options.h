@@ -13,10 +13,10 @@ namespace wmtp::cli {
 struct LaunchOptions {
   int num_ranks = 1;
   int max_restarts = 3;
-  std::chrono::duration<double> grace{120};  // for saving, after a forwarded stop signal
+  std::chrono::duration<double> grace{120};      // for saving, after a forwarded stop signal
   std::chrono::duration<double> peer_grace{10};  // for the peers of a failed rank to leave
-  std::filesystem::path log_dir;             // empty: no copies
-  bool tee_all = false;                      // show all lines of all ranks
+  std::filesystem::path log_dir;                 // empty: no copies
+  bool tee_all = false;                          // show all lines of all ranks
   bool bind_numa = false;
   bool json = false;                           // stdout carries records: no prefixes there
   std::vector<std::string> extra_environment;  // K=V

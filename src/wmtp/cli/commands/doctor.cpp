@@ -1,0 +1,223 @@
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <iostream>
+
+#include "wmtp/cli/build_id.h"
+#include "wmtp/cli/command.h"
+#include "wmtp/cli/config_flags.h"
+#include "wmtp/cli/doctor/machine_checks.h"
+#include "wmtp/cli/launcher/rank_environment.h"
+#include "wmtp/cli/rank_run.h"
+#include "wmtp/cli/report.h"
+#include "wmtp/cli/versions.h"
+#include "wmtp/comm/self_test.h"
+#include "wmtp/config/problems.h"
+#include "wmtp/core/log.h"
+#include "wmtp/core/time.h"
+
+namespace wmtp::cli {
+namespace {
+
+struct DoctorFlags {
+  ConfigFlags config;
+  std::string storage;
+  std::string device;
+  bool collectives = false;
+  double hold_s = 0;  // tests: stay in collectives that long
+};
+
+// What the configuration, if any, says about the things doctor looks at.
+struct Wishes {
+  DeviceWish device;
+  std::string backend = "auto";
+  std::filesystem::path storage = ".";
+  comm::RendezvousOptions rendezvous;
+};
+
+std::string_view label(Health health) {
+  return health == Health::ok ? "OK" : health == Health::warn ? "WARN" : "FAIL";
+}
+
+class Doctor {
+ public:
+  Doctor(const Session& session, const DoctorFlags& flags) : session_(session), flags_(flags) {}
+
+  int examine() {
+    const auto launch = find_launcher();
+    const Wishes wishes = read_wishes();
+    if (launch && launch->local_rank == 0) look_at_machine(*launch, wishes);
+    if (launch && flags_.collectives) try_collectives(*launch, wishes);
+    show(launch ? launch->rank : 0);
+    if (code_ != 0) return code_;
+    const bool any_fail = std::any_of(checks_.begin(), checks_.end(), [](const Check& check) {
+      return check.health == Health::fail;
+    });
+    return any_fail ? static_cast<int>(ExitCode::config) : 0;
+  }
+
+ private:
+  std::optional<comm::LaunchEnv> find_launcher() {
+    try {
+      return discover_launch();
+    } catch (const Error& error) {
+      checks_.push_back({Health::fail, "launcher", error.fact(), error.hint(), {}});
+      return std::nullopt;
+    }
+  }
+
+  Wishes read_wishes() {
+    Wishes wishes;
+    wishes.rendezvous.timeout = std::chrono::seconds(60);
+    if (!flags_.config.file.empty()) read_config(wishes);
+    if (!flags_.device.empty()) wishes.device.device = flags_.device;
+    if (!flags_.storage.empty()) wishes.storage = flags_.storage;
+    return wishes;
+  }
+
+  void read_config(Wishes& wishes) {
+    try {
+      const config::ResolvedConfig resolved = flags_.config.load();
+      const config::Config& config = resolved.config;
+      wishes.device = {std::string(config::name_of(config.runtime.device)),
+                       config.distributed.allow_shared_gpu};
+      wishes.backend = config::name_of(config.distributed.backend);
+      wishes.storage = nearest_existing(config.checkpoint.save_dir);
+      wishes.rendezvous.interface = config.distributed.interface.value_or("");
+      wishes.rendezvous.port = static_cast<int>(config.distributed.port.value_or(0));
+      checks_.push_back({Health::ok, "config",
+                         fmt::format("{} {}", config::name_of(config.experiment.stage),
+                                     resolved.hash().substr(0, 12)),
+                         "", resolved.notices});
+    } catch (const Error& error) {
+      checks_.push_back({Health::fail, "config", error.fact(), "see `wmtp validate`", {}});
+    }
+  }
+
+  // Output folders appear with the run; their disk is that of the first folder above that exists.
+  static std::filesystem::path nearest_existing(std::filesystem::path folder) {
+    std::error_code ignored;
+    folder = std::filesystem::absolute(folder, ignored);
+    while (!std::filesystem::exists(folder, ignored) && folder.has_relative_path())
+      folder = folder.parent_path();
+    return folder;
+  }
+
+  void look_at_machine(const comm::LaunchEnv& launch, const Wishes& wishes) {
+    const Versions versions = find_versions();  // first: it loads the GPU plugin
+    checks_.push_back(check_libtorch(versions));
+    checks_.push_back(check_gpus(versions, num_installed_gpus()));
+    if (wishes.device.device == "cuda" && !versions.plugin_loaded)
+      checks_.push_back({Health::fail,
+                         "device",
+                         "cuda is asked for and cannot be used: " + versions.plugin_note,
+                         "use --device cpu, or install the GPU parts",
+                         {}});
+    checks_.push_back(check_cores(launch));
+    checks_.push_back(check_memory());
+    checks_.push_back(check_limits());
+    checks_.push_back(check_storage(wishes.storage));
+    checks_.push_back(check_clock());
+    checks_.push_back(check_launcher(launch));
+  }
+
+  void try_collectives(const comm::LaunchEnv& launch, const Wishes& wishes) {
+    RankRun run;
+    run.launch = launch;
+    run.allow_shared_gpu = wishes.device.allow_shared_gpu;
+    run.options.rendezvous = wishes.rendezvous;
+    run.options.backend = wishes.backend;
+    try {
+      run.options.device = choose_device(launch, wishes.device);
+    } catch (const Error& error) {
+      checks_.push_back({Health::fail, "collectives", error.fact(), error.hint(), {}});
+      return;
+    }
+    set_threads(launch, 0);
+    code_ = run_as_rank(session_, std::move(run), [this](comm::ProcessGroupSession& group) {
+      group.agree({.must_agree = {{"wmtp build", build_id()}}, .config = {}, .should_agree = {}});
+      group.connect();
+      const comm::SelfTestResult result = comm::run_collective_self_test(group);
+      checks_.push_back({Health::ok, "collectives",
+                         fmt::format("{} ranks over {}, {} checks right, {}", result.world,
+                                     result.backend, result.num_checks, result.where),
+                         "", result.lines()});
+      hold(group);
+      return 0;
+    });
+  }
+
+  // COLLECTIVE. Rank 0's clock decides, so that all ranks stop after the same collective.
+  void hold(comm::ProcessGroupSession& group) const {
+    if (flags_.hold_s <= 0) return;
+    log::info("doctor", "holding rank {} (pid {})", group.rank(), ::getpid());
+    const auto start = Clock::now();
+    at::Tensor is_over = at::full({1}, 0.0, group.gather_group().device());
+    while (is_over.item<float>() == 0) {
+      is_over.fill_(group.rank() == 0 && seconds_since(start) > flags_.hold_s ? 1.0 : 0.0);
+      group.gather_group().all_reduce(is_over, "hold").wait();
+    }
+  }
+
+  void show(int rank) const {
+    if (session_.json && rank == 0) return show_json();
+    for (const Check& check : checks_)
+      if (rank == 0 || check.health != Health::ok) show_line(check, rank);
+  }
+
+  void show_json() const {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const Check& check : checks_)
+      list.push_back({{"status", label(check.health)},
+                      {"name", check.name},
+                      {"fact", check.fact},
+                      {"fix", check.fix},
+                      {"details", check.details}});
+    emit_json("result", {{"checks", list}});
+  }
+
+  void show_line(const Check& check, int rank) const {
+    const bool color = session_.color_on(STDOUT_FILENO);
+    const int shade = check.health == Health::ok ? 32 : check.health == Health::warn ? 33 : 31;
+    std::string mark = fmt::format("{:<4}", label(check.health));
+    if (color) mark = fmt::format("\x1b[{}m{}\x1b[0m", shade, mark);
+    std::string text = fmt::format("{} {:<12} {}\n", mark, check.name, check.fact);
+    if (!check.fix.empty()) text += fmt::format("     {:<12} fix: {}\n", "", check.fix);
+    if (!session_.quiet)
+      for (const std::string& line : check.details)
+        text += fmt::format("     {:<12} {}\n", "", line);
+    (rank == 0 ? std::cout : std::cerr) << text << std::flush;
+  }
+
+  const Session& session_;
+  const DoctorFlags& flags_;
+  std::vector<Check> checks_;
+  int code_ = 0;
+};
+
+}  // namespace
+
+void add_doctor(CLI::App& app, Session& session) {
+  CLI::App* command =
+      app.add_subcommand("doctor", "Check this machine, with a fix for what is wrong");
+  command->group(kProgramGroup);
+  command->footer(
+      "  wmtp doctor --storage /data/checkpoints\n"
+      "  wmtp launch --nproc 2 -- doctor --collectives");
+  const auto flags = std::make_shared<DoctorFlags>();
+  flags->config.add_to(*command, false);
+  command->add_option("--storage", flags->storage, "Folder to measure (save_dir, else this one)")
+      ->type_name("DIR");
+  command->add_option("--device", flags->device, "Device of --collectives")
+      ->type_name("auto|cuda|cpu");
+  command->add_flag("--collectives", flags->collectives,
+                    "All ranks: test and time the collectives");
+  command->add_option("--hold", flags->hold_s, "Stay in collectives that many seconds")->group("");
+  command->callback([&session, flags] {
+    session.run = [&session, flags] { return Doctor(session, *flags).examine(); };
+  });
+}
+
+}  // namespace wmtp::cli

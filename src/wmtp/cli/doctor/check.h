@@ -1,0 +1,18 @@
+// One finding of `wmtp doctor`.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace wmtp::cli {
+
+enum class Health { ok, warn, fail };
+
+struct Check {
+  Health health = Health::ok;
+  std::string name;                  // "LibTorch"
+  std::string fact;                  // what was found, with numbers
+  std::string fix;                   // what to do about it; empty when ok
+  std::vector<std::string> details;  // more lines, for people
+};
+
+}  // namespace wmtp::cli

@@ -1,0 +1,95 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "wmtp/cli/doctor/machine_checks.h"
+#include "wmtp/cli/launcher/unique_fd.h"
+#include "wmtp/core/time.h"
+
+namespace wmtp::cli {
+namespace {
+
+constexpr double kGib = 1024.0 * 1024 * 1024;
+constexpr std::size_t kLargeBytes = std::size_t{32} << 20;
+constexpr int kNumSmallWrites = 9;
+
+struct DiskSpeed {
+  double fsync_ms = 0;  // median of a 4 KiB write and its fsync
+  double mb_per_s = 0;  // of one large write with fsync
+};
+
+bool write_all(int fd, const std::vector<char>& bytes) {
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t taken = ::write(fd, bytes.data() + done, bytes.size() - done);
+    if (taken < 0 && errno == EINTR) continue;
+    if (taken <= 0) return false;
+    done += static_cast<std::size_t>(taken);
+  }
+  return true;
+}
+
+// False with errno set when a write or an fsync fails.
+bool measure(int fd, DiskSpeed& speed) {
+  std::array<double, kNumSmallWrites> small_ms{};
+  const std::vector<char> page(4096, 'w');
+  for (double& ms : small_ms) {
+    const auto start = Clock::now();
+    if (!write_all(fd, page) || ::fsync(fd) != 0) return false;
+    ms = seconds_since(start) * 1e3;
+  }
+  std::sort(small_ms.begin(), small_ms.end());
+  speed.fsync_ms = small_ms[kNumSmallWrites / 2];
+  const std::vector<char> large(kLargeBytes, 'w');
+  const auto start = Clock::now();
+  if (!write_all(fd, large) || ::fsync(fd) != 0) return false;
+  speed.mb_per_s = static_cast<double>(kLargeBytes) / 1e6 / seconds_since(start);
+  return true;
+}
+
+Check failed(std::string fact, std::string fix) {
+  return {Health::fail, "storage", std::move(fact), std::move(fix), {}};
+}
+
+}  // namespace
+
+Check check_storage(const std::filesystem::path& folder) {
+  std::error_code status;
+  const std::filesystem::space_info space = std::filesystem::space(folder, status);
+  if (status)
+    return failed(fmt::format("{}: {}", folder.string(), status.message()),
+                  "create the folder, or name another with --storage");
+  // A file without a name: nothing is left behind, however this ends.
+  const UniqueFd file(::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
+  std::string hidden = (folder / ".wmtp-doctor-XXXXXX").string();
+  const UniqueFd named(file ? -1 : ::mkostemp(hidden.data(), O_CLOEXEC));
+  if (named) ::unlink(hidden.c_str());
+  const int fd = file ? file.get() : named.get();
+  DiskSpeed speed;
+  if (fd < 0 || !measure(fd, speed))
+    return failed(fmt::format("{}: cannot write: {}", folder.string(), std::strerror(errno)),
+                  "free space, fix permissions, or name another folder with --storage");
+  const double free_gib = static_cast<double>(space.available) / kGib;
+  Check check{Health::ok,
+              "storage",
+              fmt::format("{}: {:.1f} GiB free, fsync {:.1f} ms, {:.0f} MB/s", folder.string(),
+                          free_gib, speed.fsync_ms, speed.mb_per_s),
+              "",
+              {}};
+  if (free_gib < 10) {
+    check.health = Health::warn;
+    check.fix = "a checkpoint of a 7 B model takes about 80 GiB; free space or use another folder";
+  } else if (speed.fsync_ms > 100) {
+    check.health = Health::warn;
+    check.fix = "each save waits for several fsyncs; use a faster disk for checkpoints";
+  }
+  return check;
+}
+
+}  // namespace wmtp::cli

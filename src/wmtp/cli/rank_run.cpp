@@ -1,0 +1,145 @@
+#include "wmtp/cli/rank_run.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <iostream>
+#include <map>
+
+#include "wmtp/cli/error_file.h"
+#include "wmtp/cli/launcher/rank_environment.h"
+#include "wmtp/cli/report.h"
+#include "wmtp/cli/versions.h"
+#include "wmtp/core/log.h"
+#include "wmtp/tensor/cuda_plugin.h"
+
+namespace wmtp::cli {
+namespace {
+
+using comm::Failure;
+using comm::ProcessGroupSession;
+
+int gpu_index(const comm::LaunchEnv& launch, int num_visible, bool allow_shared) {
+  if (num_visible == 1) return 0;
+  if (launch.local_rank < num_visible) return launch.local_rank;
+  if (allow_shared) return launch.local_rank % num_visible;
+  throw Error(
+      ErrorKind::config, "device",
+      fmt::format("local rank {} has no GPU: {} are visible", launch.local_rank, num_visible),
+      "start at most one rank per GPU");
+}
+
+// Rank 0 compares host and GPU of all ranks; NCCL would only hang or crash on a duplicate.
+void require_distinct_gpus(const ProcessGroupSession& group, c10::Device device) {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  const std::string uuid = cuda_tables().services.device_info(device.index()).uuid;
+  group.store().set(fmt::format("gpu/{}", group.rank()), fmt::format("{} {}", host.data(), uuid));
+  if (group.rank() != 0) return;
+  std::map<std::string, int> owners;
+  for (int rank = 0; rank < group.world(); ++rank) {
+    const std::string gpu =
+        group.store().get(fmt::format("gpu/{}", rank), std::chrono::seconds(60));
+    const auto [owner, is_first] = owners.emplace(gpu, rank);
+    if (!is_first)
+      throw Error(ErrorKind::config, "device",
+                  fmt::format("ranks {} and {} are on one GPU ({})", owner->second, rank, gpu),
+                  "start one rank per GPU, or set distributed.allow_shared_gpu: true and "
+                  "distributed.backend: gloo");
+  }
+}
+
+void note_exit(const ProcessGroupSession* group, const std::filesystem::path& run_dir,
+               const LastExit& exit) {
+  if (run_dir.empty()) return;
+  std::error_code ignored;
+  // Rank 0 makes the folder; the others only speak up where it is (rank 0 may be the one that
+  // died).
+  if (group && group->rank() == 0) std::filesystem::create_directories(run_dir, ignored);
+  if (std::filesystem::is_directory(run_dir, ignored)) write_last_exit(run_dir, exit);
+}
+
+// For the watchdog: the main thread may be stuck in a collective for ever.
+std::function<void(const Failure&)> leave_at_once(int own_rank,
+                                                  const std::filesystem::path& run_dir) {
+  return [own_rank, run_dir](const Failure& failure) {
+    log::error("comm", "leaving with code {} (rank {}): {}", failure.code, failure.rank,
+               failure.message);
+    note_exit(nullptr, run_dir, {failure.code, failure.rank, failure.message});
+    write_error_file(failure.rank == own_rank, failure.message, "watchdog");
+    ::_exit(failure.code);
+  };
+}
+
+int settle(const Session& session, ProcessGroupSession& group, const Error& error,
+           const std::filesystem::path& run_dir) {
+  const Failure cause = group.settle(error);
+  note_exit(&group, run_dir, {cause.code, cause.rank, cause.message});
+  if (cause.rank == group.rank()) {
+    report(session, error);
+  } else {
+    log::info("comm", "leaving with code {} of rank {}", cause.code, cause.rank);
+    write_error_file(false, cause.message, "another rank");
+  }
+  return cause.code;
+}
+
+}  // namespace
+
+comm::LaunchEnv discover_launch() {
+  return comm::discover(
+      comm::process_environment(),
+      {num_visible_gpus(num_installed_gpus(), std::getenv("CUDA_VISIBLE_DEVICES"))});
+}
+
+c10::Device choose_device(const comm::LaunchEnv& launch, const DeviceWish& wish) {
+  const c10::Device cpu(c10::DeviceType::CPU);
+  if (wish.device == "cpu") return cpu;
+  if (wish.device != "auto" && wish.device != "cuda")
+    throw Error(ErrorKind::config, "device",
+                fmt::format("device {} is not available in this version", wish.device),
+                "use auto, cuda or cpu");
+  const std::string why_not = try_load_cuda_plugin();
+  if (!why_not.empty() && wish.device == "auto") return cpu;
+  if (!why_not.empty())
+    throw Error(ErrorKind::config, "device",
+                fmt::format("device cuda was asked for, but {}", why_not),
+                "use --device cpu, or see `wmtp doctor`");
+  const int num_visible = cuda_tables().services.device_count();
+  const int index = gpu_index(launch, num_visible, wish.allow_shared_gpu);
+  cuda_tables().services.set_device(index);
+  return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index)};
+}
+
+int set_threads(const comm::LaunchEnv& launch, int configured) {
+  const int threads = comm::choose_threads(launch, configured, comm::affinity_cores());
+  at::set_num_threads(threads);
+  return threads;
+}
+
+int run_as_rank(const Session& session, RankRun run,
+                const std::function<int(ProcessGroupSession&)>& body) {
+  const std::filesystem::path run_dir = run.options.run_dir;
+  const c10::Device device = run.options.device;
+  run.options.leave = leave_at_once(run.launch.rank, run_dir);
+  if (device.is_cuda()) {
+    comm::prepare_nccl_environment();
+    run.options.nccl = reinterpret_cast<comm::NcclFactory>(cuda_tables().nccl_factory);
+  }
+  const std::unique_ptr<ProcessGroupSession> group =
+      ProcessGroupSession::start(run.launch, run.options);
+  try {
+    if (device.is_cuda() && !run.allow_shared_gpu && group->world() > 1)
+      require_distinct_gpus(*group, device);
+    const int code = body(*group);
+    group->finish();
+    return code;
+  } catch (const std::exception& thrown) {
+    return settle(session, *group, as_error(thrown), run_dir);
+  }
+}
+
+}  // namespace wmtp::cli

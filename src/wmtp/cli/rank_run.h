@@ -1,0 +1,36 @@
+// One rank of a run, from the launcher's variables to one exit code for all ranks.
+#pragma once
+#include <filesystem>
+#include <functional>
+
+#include "wmtp/cli/command.h"
+#include "wmtp/comm/session.h"
+
+namespace wmtp::cli {
+
+struct DeviceWish {
+  std::string device = "auto";  // auto | cuda | cpu; anything else is refused by name
+  bool allow_shared_gpu = false;
+};
+
+// The device of this rank: a named one that cannot be used is Error config, never a silent CPU.
+// REQUIRES: before any other LibTorch call of the process.
+c10::Device choose_device(const comm::LaunchEnv& launch, const DeviceWish& wish);
+
+// The launcher's variables, with the number of GPUs this process would see.
+comm::LaunchEnv discover_launch();
+// OpenMP and ATen pools; `configured` 0 = automatic. Returns the number chosen.
+int set_threads(const comm::LaunchEnv& launch, int configured);
+
+struct RankRun {
+  comm::LaunchEnv launch;
+  comm::SessionOptions options;   // `leave` and `nccl` are filled in here
+  bool allow_shared_gpu = false;  // two ranks on one GPU are otherwise Error config
+};
+// COLLECTIVE, BLOCKS. Meets the others, runs `body`, ends in order. Whatever is thrown after the
+// meeting is settled between the ranks: all return (or leave) with the code of the first that
+// failed.
+int run_as_rank(const Session& session, RankRun run,
+                const std::function<int(comm::ProcessGroupSession&)>& body);
+
+}  // namespace wmtp::cli

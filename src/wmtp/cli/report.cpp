@@ -1,0 +1,43 @@
+#include "wmtp/cli/report.h"
+
+#include <iostream>
+
+#include "wmtp/cli/error_file.h"
+#include "wmtp/core/log.h"
+#include "wmtp/core/time.h"
+#include "wmtp/storage/atomic_file.h"
+
+namespace wmtp::cli {
+
+Error as_error(const std::exception& thrown) {
+  if (const auto* error = dynamic_cast<const Error*>(&thrown)) return *error;
+  return {ErrorKind::internal, "internal", thrown.what(),
+          "this is a bug in wmtp; please report it"};
+}
+
+int report(const Session& session, const Error& error) {
+  const int code = static_cast<int>(exit_code(error.kind()));
+  if (session.json)
+    emit_json("error", {{"kind", name_of(error.kind())},
+                        {"code", code},
+                        {"message", error.fact()},
+                        {"hint", error.hint()},
+                        {"where", error.module()}});
+  else
+    std::cerr << "wmtp: " + std::string(error.what()) + "\n";
+  write_error_file(error.kind() != ErrorKind::comm, error.what(), error.where().function_name());
+  return code;
+}
+
+void write_last_exit(const std::filesystem::path& run_dir, const LastExit& exit) noexcept try {
+  const nlohmann::ordered_json text{{"code", exit.code}, {"reason", exit.reason},
+                                    {"step", nullptr},   {"committed_step", nullptr},
+                                    {"rank", exit.rank}, {"time", utc_timestamp()}};
+  storage::write_file_atomically(
+      run_dir / "last_exit.json",
+      text.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+} catch (const std::exception& error) {
+  log::warn("cli", "last_exit.json was not written: {}", error.what());
+}
+
+}  // namespace wmtp::cli

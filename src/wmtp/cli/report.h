@@ -1,0 +1,28 @@
+// How a failure is shown: to the user, to torchrun's agent, and to scripts that read the run
+// folder.
+#pragma once
+#include <exception>
+#include <filesystem>
+#include <string>
+
+#include "wmtp/cli/command.h"
+#include "wmtp/core/error.h"
+
+namespace wmtp::cli {
+
+// What any exception means: an Error as it is, everything else an internal one.
+Error as_error(const std::exception& thrown);
+
+// Prints the error (stderr, or a JSON line on stdout) and tells the agent. Returns its exit code.
+int report(const Session& session, const Error& error);
+
+struct LastExit {
+  int code = 0;
+  int rank = 0;  // of the rank whose failure it was
+  std::string reason;
+};
+// <run_dir>/last_exit.json, for scripts under launchers that swallow exit codes. Never throws: what
+// cannot be written is a warning.
+void write_last_exit(const std::filesystem::path& run_dir, const LastExit& exit) noexcept;
+
+}  // namespace wmtp::cli
