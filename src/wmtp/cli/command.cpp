@@ -47,6 +47,7 @@ void add_commands(CLI::App& app, Session& session) {
   add_train(app, session);
   add_launch(app, session);
   add_validate(app, session);
+  add_bench(app, session);
   add_doctor(app, session);
   add_version(app, session);
   add_completion(app, session);

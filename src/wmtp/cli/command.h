@@ -35,6 +35,7 @@ void add_commands(CLI::App& app, Session& session);
 // Names, global flags and help of the program itself.
 void set_up_program(CLI::App& app, Session& session);
 
+void add_bench(CLI::App& app, Session& session);
 void add_completion(CLI::App& app, Session& session);
 void add_doctor(CLI::App& app, Session& session);
 void add_launch(CLI::App& app, Session& session);

@@ -107,6 +107,7 @@ std::vector<layout::UnitSpec> model_units(const ModelConfig& config) {
   layout::UnitSpec root{"root", {{"model.embed_tokens.weight", {config.vocab_size, config.dim}}}};
   if (!config.tied) root.params.push_back({"lm_head.weight", {config.vocab_size, config.dim}});
   root.params.push_back({"model.norm.weight", {config.dim}});
+  root.kept = true;
   units.push_back(std::move(root));
   for (std::int64_t i = 0; i < config.num_layers(); ++i)
     units.push_back(block_unit(config, fmt::format("model.layers.{}", i)));

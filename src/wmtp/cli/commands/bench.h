@@ -1,0 +1,9 @@
+// The parts of `wmtp bench`: each adds its subcommand to the parent.
+#pragma once
+#include "wmtp/cli/command.h"
+
+namespace wmtp::cli {
+
+void add_bench_step(CLI::App& bench, Session& session);
+
+}  // namespace wmtp::cli

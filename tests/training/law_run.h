@@ -1,0 +1,47 @@
+// A short training run on random batches, for tests that compare layouts: the same samples whatever the world size.
+#pragma once
+#include <vector>
+
+#include "wmtp/model/presets.h"
+#include "wmtp/training/assemble.h"
+#include "wmtp/training/synthetic_batch.h"
+
+namespace wmtp::test {
+
+struct LawLayout {
+  parallel::Strategy strategy = parallel::Strategy::full_shard;
+  model::Recompute recompute = model::Recompute::none;
+  int num_micro_batches = 3;  // of the whole step, over all ranks
+  bool no_sync = false;
+  int prefetch = 1;
+};
+
+class LawRun {
+ public:
+  LawRun(const model::ModelConfig& config, const LawLayout& layout, const parallel::Groups& groups);
+
+  // One optimizer step; micro-batch j of rank r is the (j * world + r)-th of the step. The last one of several has no
+  // target at all.
+  training::StepResult step();
+
+  training::TrainableModel& model() { return model_; }
+  // This rank's part of unit u without padding, and where it begins in the unit.
+  struct Part {
+    Tensor values;
+    std::int64_t begin = 0;
+  };
+  Part master(std::size_t unit);
+  Part grad(std::size_t unit);
+  std::size_t num_units() { return model_.runtime().states().size(); }
+
+ private:
+  Part part(std::size_t unit, const Tensor& shard);
+
+  model::ModelConfig config_;
+  LawLayout layout_;
+  parallel::Groups groups_;
+  training::TrainableModel model_;
+  int steps_done_ = 0;
+};
+
+}  // namespace wmtp::test

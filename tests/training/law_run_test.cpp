@@ -1,0 +1,59 @@
+#include "training/law_run.h"
+
+namespace wmtp::test {
+namespace {
+
+training::AssembleOptions assemble_options(const model::ModelConfig& config, const LawLayout& layout) {
+  training::AssembleOptions options;
+  options.model = config;
+  options.transformer.recompute = layout.recompute;
+  options.parallel.strategy = layout.strategy;
+  options.parallel.no_sync = layout.no_sync;
+  options.parallel.prefetch_forward = options.parallel.prefetch_backward = layout.prefetch;
+  options.groups.groups = {{.name = "policy", .learning_rate = 1e-3, .weight_decay = 0.01}};
+  return options;
+}
+
+training::SyntheticBatch micro_batch(const model::ModelConfig& config, int step, int index, bool empty) {
+  const training::SyntheticShape shape{
+      .batch = 1 + index % 2, .seq = 24, .vocab_size = config.vocab_size, .mixed = true};
+  auto batch = training::synthetic_batch(shape, 7, static_cast<std::uint64_t>(100 * step + index));
+  if (empty) std::fill(batch.target_mask.begin(), batch.target_mask.end(), std::uint8_t{0});
+  return batch;
+}
+
+}  // namespace
+
+LawRun::LawRun(const model::ModelConfig& config, const LawLayout& layout, const parallel::Groups& groups)
+    : config_(config), layout_(layout), groups_(groups), model_(assemble_options(config, layout), groups) {
+  model_.runtime().fill(training::random_weights(config, 3));
+}
+
+training::StepResult LawRun::step() {
+  const int world = groups_.gather->world(), rank = groups_.gather->rank();
+  const int heads = static_cast<int>(config_.n_future);
+  training::StepInput input;
+  input.head_targets.assign(static_cast<std::size_t>(heads), 0);
+  for (int index = 0; index < layout_.num_micro_batches; ++index) {
+    const bool empty = index > 0 && index + 1 == layout_.num_micro_batches;
+    const auto batch = micro_batch(config_, steps_done_, index, empty);
+    const auto counts = training::count_targets(batch.view(), heads);
+    for (std::size_t head = 0; head < counts.size(); ++head) input.head_targets[head] += counts[head];
+    if (index % world == rank)
+      input.micro_batches.push_back(training::upload(batch.view(), heads, model_.inv_freq()));
+  }
+  ++steps_done_;
+  return model_.step().run(input).read();
+}
+
+LawRun::Part LawRun::part(std::size_t unit, const Tensor& shard) {
+  const auto& runtime = model_.runtime();
+  const int shard_rank = runtime.placement().shard_rank(layout_.strategy);
+  const auto owned = runtime.states()[unit].plan.trained.owned(shard_rank);
+  return {shard.narrow(0, 0, owned.size()), owned.begin};
+}
+
+LawRun::Part LawRun::master(std::size_t unit) { return part(unit, model_.runtime().states()[unit].master); }
+LawRun::Part LawRun::grad(std::size_t unit) { return part(unit, model_.runtime().states()[unit].grad); }
+
+}  // namespace wmtp::test

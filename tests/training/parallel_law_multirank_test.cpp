@@ -1,0 +1,117 @@
+// N ranks == 1 rank: gradients, parameters and loss, for every strategy, recompute level and number of micro-batches.
+#include <ATen/Parallel.h>
+#include <ATen/ops/tensor.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "support/multi_process.h"
+#include "training/law_run.h"
+#include "wmtp/comm/session.h"
+
+namespace wmtp::test {
+namespace {
+
+constexpr int kSteps = 5;
+
+struct NamedLayout {
+  std::string name;
+  LawLayout layout;
+};
+
+std::vector<NamedLayout> all_layouts(int world) {
+  using model::Recompute;
+  using parallel::Strategy;
+  std::vector<NamedLayout> layouts;
+  for (Strategy strategy : {Strategy::no_shard, Strategy::shard_grad_op, Strategy::full_shard})
+    for (Recompute recompute : {Recompute::none, Recompute::light, Recompute::block})
+      for (int accumulation : {1, 3})
+        layouts.push_back({fmt::format("{} recompute {} x {}", name_of(strategy), int(recompute), accumulation),
+                           {.strategy = strategy, .recompute = recompute, .num_micro_batches = world * accumulation}});
+  layouts.push_back({"no_sync", {.num_micro_batches = 3 * world, .no_sync = true}});
+  layouts.push_back({"prefetch 3", {.num_micro_batches = world, .prefetch = 3}});
+  layouts.push_back({"prefetch 0", {.num_micro_batches = world, .prefetch = 0}});
+  return layouts;
+}
+
+// The run of a single process with the same samples: what every layout must reproduce.
+struct Expected {
+  std::vector<Tensor> first_grads, start, end;
+  std::vector<double> losses;
+};
+
+Expected run_alone(const model::ModelConfig& config, LawLayout layout) {
+  const auto gather = comm::make_single("gather", c10::Device(c10::kCPU));
+  const auto reduce = comm::make_single("reduce", c10::Device(c10::kCPU));
+  layout.strategy = parallel::Strategy::no_shard;
+  layout.recompute = model::Recompute::none;
+  LawRun run(config, layout, {gather.get(), reduce.get()});
+  Expected expected;
+  for (std::size_t u = 0; u < run.num_units(); ++u) expected.start.push_back(run.master(u).values.clone());
+  for (int step = 0; step < kSteps; ++step) {
+    expected.losses.push_back(run.step().loss);
+    for (std::size_t u = 0; step == 0 && u < run.num_units(); ++u)
+      expected.first_grads.push_back(run.grad(u).values.clone());
+  }
+  for (std::size_t u = 0; u < run.num_units(); ++u) expected.end.push_back(run.master(u).values.clone());
+  return expected;
+}
+
+// Norm of (mine - theirs) over all ranks' parts.
+double distance(comm::Communicator& group, const LawRun::Part& mine, const Tensor& whole, bool counts) {
+  const Tensor theirs = whole.narrow(0, mine.begin, mine.values.numel());
+  const double local = counts ? mine.values.sub(theirs).to(at::kDouble).pow(2).sum().item<double>() : 0;
+  const Tensor sum = at::tensor({local}, at::kDouble);
+  group.all_reduce(sum).wait();
+  return std::sqrt(sum.item<double>());
+}
+
+void check_layout(const NamedLayout& one, const model::ModelConfig& config, const parallel::Groups& groups,
+                  const Expected& expected) {
+  SCOPED_TRACE(one.name);
+  LawRun run(config, one.layout, groups), again(config, one.layout, groups);
+  const bool counts = run.model().runtime().counts_once();
+  for (int step = 0; step < kSteps; ++step) {
+    const auto result = run.step();
+    EXPECT_TRUE(result.applied);
+    EXPECT_NEAR(result.loss, expected.losses[static_cast<std::size_t>(step)], 1e-5);
+    again.step();
+    for (std::size_t u = 0; step == 0 && u < run.num_units(); ++u)
+      EXPECT_LE(distance(*groups.reduce, run.grad(u), expected.first_grads[u], counts),
+                1e-6 * expected.first_grads[u].norm().item<double>())
+          << "gradient of unit " << u;
+  }
+  for (std::size_t u = 0; u < run.num_units(); ++u) {
+    const double update = expected.end[u].sub(expected.start[u]).norm().item<double>();
+    EXPECT_LE(distance(*groups.reduce, run.master(u), expected.end[u], counts), 1e-3 * update) << "weights of unit " << u;
+    EXPECT_TRUE(run.master(u).values.equal(again.master(u).values)) << "a rerun differs in unit " << u;
+  }
+}
+
+void run_rank_of_law() {
+  at::set_num_threads(1);
+  auto session = comm::ProcessGroupSession::start(comm::discover(comm::process_environment()), {});
+  session->connect();
+  const parallel::Groups groups{&session->gather_group(), &session->reduce_group()};
+  const model::ModelConfig config = model::preset("micro");
+  std::map<int, Expected> expected;
+  for (const NamedLayout& one : all_layouts(session->world())) {
+    const int micro_batches = one.layout.num_micro_batches;
+    if (!expected.contains(micro_batches)) expected[micro_batches] = run_alone(config, one.layout);
+    check_layout(one, config, groups, expected[micro_batches]);
+  }
+  session->check_order();
+  session->finish();
+}
+
+void law(int ranks) {
+  if (!is_worker()) return expect_success(launch_ranks({.ranks = ranks, .timeout_s = 300}));
+  run_rank_of_law();
+}
+
+TEST(ParallelLawMultirank, OneRank) { law(1); }
+TEST(ParallelLawMultirank, TwoRanks) { law(2); }
+TEST(ParallelLawMultirank, ThreeRanks) { law(3); }
+TEST(ParallelLawMultirank, FourRanks) { law(4); }
+
+}  // namespace
+}  // namespace wmtp::test
