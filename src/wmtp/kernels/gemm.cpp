@@ -17,15 +17,25 @@ void linear_backward_input(const Tensor& dy_NO, const Tensor& weight_OI, const T
   at::mm_out(dx, dy_NO, weight_OI);
 }
 
-void linear_backward_weight(const Tensor& dy_NO, const Tensor& x_NI, const Tensor& dweight_OI) {
+void linear_backward_weight(const Tensor& dy_NO, const Tensor& x_NI, const Tensor& dweight_OI, double alpha) {
   Tensor dweight = dweight_OI;
   const DType dtype = dweight.scalar_type();
   if (dtype == dy_NO.scalar_type())
-    at::addmm_out(dweight, dweight, dy_NO.t(), x_NI);
+    at::addmm_out(dweight, dweight, dy_NO.t(), x_NI, 1, alpha);
   else if (dweight.is_cuda())
-    at::addmm_out(dweight, dweight, dy_NO.t(), x_NI, dtype);
+    at::addmm_out(dweight, dweight, dy_NO.t(), x_NI, dtype, 1, alpha);
   else
-    at::addmm_out(dweight, dweight, dy_NO.t().to(dtype), x_NI.to(dtype));
+    at::addmm_out(dweight, dweight, dy_NO.t().to(dtype), x_NI.to(dtype), 1, alpha);
+}
+
+void linear_add(const Tensor& x_NI, const Tensor& weight_OI, const Tensor& y_NO, double alpha) {
+  Tensor y = y_NO;
+  at::addmm_out(y, y, x_NI, weight_OI.t(), 1, alpha);
+}
+
+void linear_backward_input_add(const Tensor& dy_NO, const Tensor& weight_OI, const Tensor& dx_NI, double alpha) {
+  Tensor dx = dx_NI;
+  at::addmm_out(dx, dx, dy_NO, weight_OI, 1, alpha);
 }
 
 }  // namespace wmtp::kernels

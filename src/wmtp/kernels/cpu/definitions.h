@@ -4,6 +4,7 @@
 #include "wmtp/kernels/adamw.h"
 #include "wmtp/kernels/attention.h"
 #include "wmtp/kernels/cross_entropy.h"
+#include "wmtp/kernels/dropout.h"
 #include "wmtp/kernels/rms_norm.h"
 #include "wmtp/kernels/rope.h"
 #include "wmtp/kernels/swiglu.h"
@@ -24,6 +25,9 @@ template <class T>
 void swiglu(const Tensor& gate_up_N2F, const Tensor& out_NF);
 template <class T>
 void swiglu_backward(const SwigluBackward& args);
+
+template <class T>
+void dropout(const Tensor& x_NI, const DropoutMask& mask, const Tensor& out_NI);
 
 // Error data on a token outside [0, V).
 template <class T>

@@ -1,0 +1,93 @@
+#include "wmtp/model/lora.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "wmtp/core/error.h"
+#include "wmtp/model/weight_names.h"
+
+namespace wmtp::model {
+namespace {
+
+constexpr std::array<std::string_view, 7> kProjections{"q_proj", "k_proj",  "v_proj",   "o_proj",
+                                                       "gate_proj", "up_proj", "down_proj"};
+
+// "q_proj" of "model.layers.3.self_attn.q_proj.weight"; empty for other parameters.
+std::string_view projection_of(std::string_view name) {
+  if (!name.ends_with("_proj.weight")) return {};
+  name.remove_suffix(std::string_view(".weight").size());
+  return name.substr(name.rfind('.') + 1);
+}
+
+}  // namespace
+
+double LoraConfig::scale() const {
+  const auto r = static_cast<double>(rank);
+  return rslora ? alpha / std::sqrt(r) : alpha / r;
+}
+
+LoraConfig checked(LoraConfig lora, const ModelConfig& config) {
+  if (lora.rank < 1 || lora.rank > 1024)
+    throw Error(ErrorKind::config, "lora", fmt::format("rank {} is not within 1..1024", lora.rank));
+  if (!(lora.dropout >= 0 && lora.dropout < 1))
+    throw Error(ErrorKind::config, "lora", fmt::format("dropout {} is not within [0, 1)", lora.dropout));
+  std::vector<std::string> wanted, unknown;
+  for (const std::string& target : lora.targets) {
+    const auto name = projection_name(target);
+    name ? wanted.emplace_back(*name) : unknown.emplace_back(target);
+  }
+  if (!unknown.empty())
+    throw Error(ErrorKind::config, "lora", fmt::format("unknown target modules {}", fmt::join(unknown, ", ")),
+                fmt::format("known are {} and Meta's wq wk wv wo w1 w3 w2", fmt::join(kProjections, ", ")));
+  lora.targets.clear();
+  for (std::string_view projection : kProjections)
+    if (std::ranges::find(wanted, projection) != wanted.end()) lora.targets.emplace_back(projection);
+  if (lora.targets.empty()) throw Error(ErrorKind::config, "lora", "no target modules", "name at least one projection");
+  if (lora.scope == LoraScope::heads && config.n_future == 1)
+    throw Error(ErrorKind::config, "lora", "scope heads, but the model has no prediction heads of its own",
+                "use scope trunk or both");
+  return lora;
+}
+
+LoraRole lora_role(const ModelConfig& config, const LoraConfig& lora, std::size_t unit) {
+  if (unit == 0) return LoraRole::frozen;
+  const bool is_head = static_cast<std::int64_t>(unit) > config.num_trunk_blocks();
+  if (is_head) {
+    if (lora.scope != LoraScope::trunk) return LoraRole::adapted;
+    return lora.train_heads ? LoraRole::whole : LoraRole::frozen;
+  }
+  return lora.scope == LoraScope::heads ? LoraRole::frozen : LoraRole::adapted;
+}
+
+std::vector<layout::UnitSpec> lora_units(const ModelConfig& config, const LoraConfig& lora) {
+  std::vector<layout::UnitSpec> units = model_units(config);
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    const LoraRole role = lora_role(config, lora, u);
+    if (role == LoraRole::whole) continue;
+    std::vector<layout::ParamSpec> adapters;
+    for (layout::ParamSpec& param : units[u].params) {
+      param.trained = false;
+      const std::string_view projection = projection_of(param.name);
+      if (role != LoraRole::adapted || std::ranges::find(lora.targets, projection) == lora.targets.end()) continue;
+      const std::string module = param.name.substr(0, param.name.size() - std::string_view(".weight").size());
+      adapters.push_back({module + ".lora_A.weight", {lora.rank, param.shape[1]}});
+      adapters.push_back({module + ".lora_B.weight", {param.shape[0], lora.rank}});
+    }
+    for (layout::ParamSpec& adapter : adapters) units[u].params.push_back(std::move(adapter));
+  }
+  return units;
+}
+
+std::int64_t lora_parameters(const ModelConfig& config, const LoraConfig& lora) {
+  std::int64_t sum = 0;
+  for (const layout::UnitSpec& unit : lora_units(config, lora))
+    for (const layout::ParamSpec& param : unit.params)
+      if (param.trained) sum += param.numel();
+  return sum;
+}
+
+}  // namespace wmtp::model

@@ -1,0 +1,39 @@
+// LoRA: y = x W^T + s dropout(x) A^T B^T with W frozen, A [r, in], B [out, r], s = alpha / r (rsLoRA: alpha / sqrt(r)).
+// B starts at zero, so at the start the output is the base's, bit for bit.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "wmtp/layout/unit_spec.h"
+#include "wmtp/model/model_config.h"
+
+namespace wmtp::model {
+
+enum class LoraScope { both, trunk, heads };   // heads: head 1's block and the extra heads
+
+struct LoraConfig {
+  std::int64_t rank = 8;
+  double alpha = 16, dropout = 0;
+  std::vector<std::string> targets{"q_proj", "k_proj", "v_proj", "o_proj"};   // transformers' short names
+  LoraScope scope = LoraScope::both;
+  bool train_heads = false;   // scope trunk: head blocks are trained whole
+  bool rslora = false;
+
+  double scale() const;
+  bool operator==(const LoraConfig&) const = default;
+};
+
+// Targets in either naming scheme to transformers' names, in the order of a block; Error config that lists every
+// unknown name, and for a rank below 1 or above what the model allows.
+LoraConfig checked(LoraConfig lora, const ModelConfig& config);
+
+// How a unit takes part.
+enum class LoraRole { frozen, adapted, whole };
+LoraRole lora_role(const ModelConfig& config, const LoraConfig& lora, std::size_t unit);
+
+// model_units with the base frozen and the adapters behind it: per target A, then B, in the order of the block.
+std::vector<layout::UnitSpec> lora_units(const ModelConfig& config, const LoraConfig& lora);
+std::int64_t lora_parameters(const ModelConfig& config, const LoraConfig& lora);
+
+}  // namespace wmtp::model
