@@ -23,7 +23,7 @@ std::string escape_references(std::string text) {
 }
 
 std::nullopt_t Interpolator::fail(const Node& at, std::string_view fact) {
-  problems_.add(at.place, key_of(chain_.front()), fact);
+  problems_.add(at.place, key_of(chain_.back()), fact);
   return std::nullopt;
 }
 
@@ -43,6 +43,7 @@ std::optional<Node> Interpolator::resolve(std::size_t row, const Node& node) {
 }
 
 std::optional<Node> Interpolator::fill(const Node& node) {
+  if (node.bad) return std::nullopt;
   if (node.is(Node::Kind::text)) return fill_text(node);
   Node copy = node;
   for (Node& item : copy.items) {

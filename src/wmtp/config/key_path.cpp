@@ -159,7 +159,9 @@ std::string unknown_key_fact(std::string_view path) {
            "instance role, MLflow takes MLFLOW_TRACKING_TOKEN, _USERNAME and _PASSWORD";
   const std::string parent = parent_of(path);
   const std::string name(path.substr(parent.empty() ? 0 : parent.size() + 1));
-  if (const auto near = nearest(name, sibling_names(parent)))
+  // Long names may differ by more: "shard_strategy" is near "sharding_strategy".
+  if (const auto near =
+          nearest(name, sibling_names(parent), std::max<std::size_t>(2, name.size() / 4)))
     return fmt::format("unknown key; did you mean \"{}\"?", *near);
   std::vector<std::string> elsewhere;
   for (const std::string& known : schema().keys_and_sections())

@@ -25,12 +25,14 @@ class MapApplier {
       const NodeKey& key = map.keys[i];
       const std::string path = prefix.empty() ? key.name : prefix + "." + key.name;
       const std::string main = main_name(path);
-      if (const Row* row = schema().find(main))
+      if (key.name.find('.') != key.name.npos)
+        problems_.add(key.place, path, dotted_fact(main));
+      else if (const Row* row = schema().find(main))
         set(*row, path, key, map.items[i]);
       else if (const std::string advice = replacement_of_removed(path); !advice.empty())
         problems_.add(key.place, path, "no longer a key; " + advice);
       else if (!schema().is_section(main))
-        problems_.add(key.place, path, unknown_fact(path));
+        problems_.add(key.place, path, unknown_key_fact(path));
       else if (map.items[i].is(Node::Kind::map))
         apply(map.items[i], path);
       else
@@ -40,10 +42,9 @@ class MapApplier {
   }
 
  private:
-  static std::string unknown_fact(const std::string& path) {
-    const std::string name = path.substr(path.rfind('.') + 1);
-    if (path.find('.') != path.npos && schema().find(main_name(path))) return "write it nested";
-    return unknown_key_fact(path);
+  static std::string dotted_fact(const std::string& main) {
+    if (!schema().find(main) && !schema().is_section(main)) return "unknown key";
+    return "a key with dots is for --override only; write it nested";
   }
 
   void set(const Row& row, const std::string& path, const NodeKey& key, const Node& value) {

@@ -32,6 +32,7 @@ struct Node {
   std::int64_t integer = 0;   // of Kind::integer
   double real = 0;            // of Kind::integer and Kind::real
   bool from_env = false;      // some of it is a value of the environment
+  bool bad = false;           // could not be read; already reported
   bool loose = false;         // one whole environment value: text or number, as the key wants it
   std::vector<NodeKey> keys;  // of a map, beside items
   std::vector<Node> items;    // of a list or map

@@ -25,7 +25,8 @@ struct Stop {  // a broken limit: ends the text
 // Builds the tree from the parser's events, so that no limit is checked too late.
 class TreeBuilder : public YAML::EventHandler {
  public:
-  TreeBuilder(int source, Problems& problems) : source_(source), problems_(problems) {}
+  TreeBuilder(std::string_view text, int source, Problems& problems)
+      : text_(text), source_(source), problems_(problems) {}
 
   std::optional<Node> take() { return std::exchange(root_, std::nullopt); }
 
@@ -39,12 +40,15 @@ class TreeBuilder : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     refuse_tag(mark, tag);
+    if (!quote_is_closed(mark)) stop(mark, "the quote is not closed");
     if (tag != "?") return add(text_node(value, at(mark)), anchor);
     try {
       add(wants_key() ? text_node(value, at(mark)) : plain_scalar(value, at(mark)), anchor);
     } catch (const std::string& fact) {
       problems_.add(at(mark), path(), fact);
-      add(plain_scalar("0", at(mark)), anchor);
+      Node node = text_node(value, at(mark));
+      node.bad = true;
+      add(std::move(node), anchor);
     }
     if (value == "<<" && was_key_)
       stop(mark, "merge keys << are refused; write the keys out or use extends");
@@ -80,6 +84,7 @@ class TreeBuilder : public YAML::EventHandler {
   bool wants_key() const {
     return !stack_.empty() && stack_.back().node.is(Node::Kind::map) && !stack_.back().key;
   }
+  bool quote_is_closed(const YAML::Mark& mark) const;
   std::string path() const;
   void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, Node::Kind kind);
   void close();
@@ -88,6 +93,7 @@ class TreeBuilder : public YAML::EventHandler {
   void count(std::size_t num_new, Place place);
   void keep_anchor(const Node& node, YAML::anchor_t anchor);
 
+  std::string_view text_;
   int source_;
   Problems& problems_;
   std::vector<Open> stack_;
@@ -97,6 +103,16 @@ class TreeBuilder : public YAML::EventHandler {
   bool started_ = false;
   bool was_key_ = false;  // the last added scalar was a key
 };
+
+// yaml-cpp takes a quoted scalar that the end of the file cuts off for a whole one.
+bool TreeBuilder::quote_is_closed(const YAML::Mark& mark) const {
+  std::size_t i = static_cast<std::size_t>(mark.pos);
+  if (i >= text_.size() || (text_[i] != '"' && text_[i] != '\'')) return true;
+  const char quote = text_[i++];
+  for (; i < text_.size() && text_[i] != quote; ++i)
+    if (text_[i] == '\\' && quote == '"') ++i;
+  return i < text_.size();
+}
 
 std::string TreeBuilder::path() const {
   std::string text;
@@ -125,7 +141,7 @@ void TreeBuilder::keep_anchor(const Node& node, YAML::anchor_t anchor) {
 void TreeBuilder::open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        Node::Kind kind) {
   refuse_tag(mark, tag);
-  if (wants_key()) stop(mark, "a key must be a plain or quoted text");
+  if (wants_key()) stop(mark, "a key must be a plain or quoted text; is a bracket left open?");
   if (stack_.size() == YamlLimits::kDepth)
     stop(mark, fmt::format("nested deeper than {} levels", YamlLimits::kDepth));
   count(1, at(mark));
@@ -157,6 +173,8 @@ void TreeBuilder::add(Node node, YAML::anchor_t anchor) {
   Open& parent = stack_.back();
   if (parent.node.is(Node::Kind::map)) {
     NodeKey key = *std::exchange(parent.key, std::nullopt);
+    // A value left out is given the place of the next token, lines below.
+    if (node.is(Node::Kind::null) && node.place.line != key.place.line) node.place = key.place;
     if (!parent.seen.insert(key.name).second) return;  // reported when the key was read
     parent.node.keys.push_back(std::move(key));
   }
@@ -179,7 +197,7 @@ void TreeBuilder::OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) {
   const auto found = anchors_.find(anchor);
   if (found == anchors_.end()) stop(mark, "an alias inside the value it names");
   if (wants_key() && !found->second.items.empty())
-    stop(mark, "a key must be a plain or quoted text");
+    stop(mark, "a key must be a plain or quoted text; is a bracket left open?");
   if (wants_key() && found->second.text == "<<") stop(mark, "merge keys << are refused");
   count(count_nodes(found->second) - 1, at(mark));
   Node copy = found->second;
@@ -206,12 +224,13 @@ void parse(std::string_view text, TreeBuilder& builder) {
 }  // namespace
 
 std::optional<Node> read_yaml(std::string_view text, int source, Problems& problems) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   if (auto problem = scan_yaml(text)) {
     problem->place.source = source;
     problems.add(problem->place, "", problem->fact);
     return std::nullopt;
   }
-  TreeBuilder builder(source, problems);
+  TreeBuilder builder(text, source, problems);
   try {
     parse(text, builder);
   } catch (const Stop& stop) {

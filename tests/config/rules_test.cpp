@@ -1,0 +1,269 @@
+// Rules between keys, availability, paths, and what an unknown key is told.
+#include "config/config_fixture.h"
+
+namespace wmtp::config {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+struct RuleCase {
+  std::vector<std::string> overrides;
+  std::string problem;  // empty: accepted
+};
+
+class RulesTest : public ConfigTest {
+ protected:
+  void expect(const std::vector<RuleCase>& cases) {
+    for (const RuleCase& one : cases) {
+      const auto found = problems(minimal(), one.overrides, true);
+      if (one.problem.empty())
+        EXPECT_THAT(found, IsEmpty()) << one.overrides.back();
+      else
+        EXPECT_THAT(found, ElementsAre(one.problem)) << one.overrides.back();
+    }
+  }
+};
+
+TEST_F(RulesTest, ModelAndBatch) {
+  expect({
+      {{"training.lora.train_heads=true"},
+       "--override 1: training.lora.train_heads: needs lora.scope: trunk"},
+      {{"training.lora.train_heads=true", "training.lora.scope=trunk"}, ""},
+      {{"experiment.name=a/b"},
+       "--override 1: experiment.name: expected 1 to 128 of A-Z a-z 0-9 . _ -, and not \".\" or "
+       "\"..\""},
+      {{"mlflow.tracking_uri=https://me:pw@host/x"},
+       "--override 1: mlflow.tracking_uri: user names and passwords in a URL are refused; "
+       "credentials come from "
+       "the environment"},
+      {{"mlflow.tracking_uri=https://host/x@y"}, ""},
+      {{"training.global_batch_size=64", "training.gradient_accumulation_steps=2"},
+       "--override 1: training.global_batch_size: global_batch_size sets the accumulation: leave "
+       "out "
+       "gradient_accumulation_steps"},
+      {{"dataset.max_tokens_per_batch=100"},
+       "--override 1: dataset.max_tokens_per_batch: 100 is below dataset.max_length 2048"},
+  });
+  LoadRequest wanted = request(minimal());
+  wanted.overrides = {"training.global_batch_size=64", "training.batch_size=5"};
+  wanted.world_size = 4;
+  EXPECT_THAT(problems_of(wanted),
+              ElementsAre("--override 1: training.global_batch_size: 64 does not divide by 4 "
+                          "ranks * batch_size 5"));
+}
+
+TEST_F(RulesTest, Sampling) {
+  const std::string bins = "data_sampling.difficulty_bins={easy: [0, 3], hard: [4, 9]}";
+  expect({
+      {{"data_sampling.use_length_balanced=true"},
+       "--override 1: data_sampling.use_length_balanced: needs data_sampling.use_pairwise"},
+      {{"data_sampling.use_pairwise=true"},
+       "--override 1: data_sampling.use_pairwise: pairs are for stage critic, this is baseline"},
+      {{bins, "data_sampling.difficulty_weights={easy: 1, medium: 2}"},
+       "--override 2: data_sampling.difficulty_weights: \"medium\" is no bin of "
+       "data_sampling.difficulty_bins"},
+      {{bins, "data_sampling.difficulty_weights={easy: -1}"},
+       "--override 2: data_sampling.difficulty_weights: weight -1 is below 0"},
+      {{bins, "data_sampling.curriculum_learning=true", "data_sampling.n_samples=10",
+        "data_sampling.curriculum_schedule=[{epoch_range: [0, 1], difficulty_weights: {easy: 1}}]"},
+       ""},
+      {{bins,
+        "data_sampling.curriculum_schedule=[{epoch_range: [0, 1], difficulty_weights: {}}, "
+        "{epoch_range: [1.5, 2], difficulty_weights: {}}]"},
+       "--override 2: data_sampling.curriculum_schedule: a phase starts at epoch 1.5, expected 1: "
+       "ranges start "
+       "at 0 and touch"},
+      {{bins, "data_sampling.curriculum_learning=true",
+        "data_sampling.curriculum_schedule=[{epoch_range: [0, 1], difficulty_weights: {easy: 1}}]"},
+       "--override 2: data_sampling.curriculum_learning: needs data_sampling.n_samples"},
+      {{"data_sampling.length_bins=[0, 5, 5]"},
+       "--override 1: data_sampling.length_bins: expected a rising list of at least one edge"},
+      {{"data_sampling.max_pairs_per_problem=0"},
+       "--override 1: data_sampling.max_pairs_per_problem: 0 is out of range, allowed is >= 1"},
+      {{"data_sampling.balance_correct=true", "dataset.format=text"},
+       "--override 1: data_sampling.balance_correct: does not go with dataset.format: text"},
+  });
+}
+
+TEST_F(RulesTest, Stages) {
+  expect({
+      {{"experiment.stage=critic", "training.value_loss.type=pairwise_ranking"},
+       "--override 2: training.value_loss.type: pairwise_ranking needs data_sampling.use_pairwise"},
+      {{"experiment.stage=critic", "training.backbone_frozen=false", "training.use_lora=true"},
+       "--override 2: training.backbone_frozen: a trained backbone and use_lora exclude each "
+       "other"},
+      {{"experiment.stage=verifiable", "training.value.source=model"},
+       "--override 2: training.value.source: model needs models.value_model.checkpoint_path"},
+      {{"experiment.stage=verifiable", "models.value_model.checkpoint_path=c",
+        "training.value.source=joint"},
+       "--override 2: models.value_model.checkpoint_path: does not go with value.source: joint"},
+      {{"experiment.stage=verifiable", "training.loss_normalization=weights"},
+       "--override 2: training.loss_normalization: weights does not go with value.source: joint"},
+      {{"experiment.stage=verifiable", "training.td.clip_min=5"},
+       "--override 2: training.td.clip_min: clip_min 5 is not below clip_max 5"},
+      {{"experiment.stage=verifiable", "training.td.terminal=monte_carlo"},
+       "--override 2: training.td.terminal: monte_carlo needs gamma = lambda = 1"},
+      {{"experiment.stage=verifiable", "training.td.terminal=monte_carlo", "training.td.lambda=1"},
+       ""},
+      {{"experiment.stage=verifiable", "training.td.control=random"}, ""},
+      {{"experiment.stage=verifiable", "training.td.control=random", "training.control.mean=6"},
+       "--override 3: training.control.mean: mean 6 is not between the clip bounds 0.1 and 5"},
+      {{"experiment.stage=verifiable", "training.td.control=random", "training.control.std=2.2"},
+       "--override 3: training.control.std: std 2.2 is not below 2.12349, the bound for mean 1.328 "
+       "within 0.1 "
+       "and 5"},
+      {{"training.td.beta=0"}, "--override 1: training.td.beta: 0 is out of range, allowed is > 0"},
+      {{"experiment.stage=rho1"},
+       "stage.yaml: models.reference.path: stage rho1 needs exactly one of models.reference.path "
+       "and "
+       "checkpoint_path"},
+      {{"experiment.stage=rho1", "models.reference.path=a", "dataset.max_tokens_per_batch=4096"},
+       "--override 3: dataset.max_tokens_per_batch: does not go with stage rho1"},
+  });
+}
+
+TEST_F(RulesTest, Run) {
+  expect({
+      {{"training.lr_scheduler.type=exponential"},
+       "--override 1: training.lr_scheduler.type: exponential needs min_lr_ratio > 0"},
+      {{"training.lr_scheduler.type=plateau"},
+       "--override 1: training.lr_scheduler.type: plateau needs dataset.validation"},
+      {{"training.early_stop_patience=2"},
+       "--override 1: training.early_stop_patience: needs dataset.validation"},
+      {{"distributed.fsdp.reduce_dtype=bf16", "distributed.fsdp.param_dtype=fp32"},
+       "--override 1: distributed.fsdp.reduce_dtype: bf16 reduction with fp32 parameters is "
+       "refused"},
+      {{"distributed.fsdp.param_dtype=float16", "runtime.device=cpu"},
+       "--override 1: distributed.fsdp.param_dtype: fp16 needs CUDA, the device is cpu"},
+      {{"checkpoint.s3_upload=true"},
+       "--override 1: checkpoint.s3_upload: needs storage.s3.bucket"},
+      {{"checkpoint.export_on_finish=peft"},
+       "--override 1: checkpoint.export_on_finish: peft needs training.use_lora"},
+      {{"checkpoint.save_lora_only=true"},
+       "--override 1: checkpoint.save_lora_only: needs training.use_lora"},
+      {{"distributed.backend=nccl", "runtime.device=cpu"},
+       "--override 1: distributed.backend: nccl needs CUDA and a GPU for each rank"},
+      {{"checkpoint.save_total_limit=1"},
+       "--override 1: checkpoint.save_total_limit: 1 is out of range, allowed is >= 2"},
+  });
+}
+
+TEST_F(RulesTest, NoticesAreNoErrors) {
+  LoadRequest wanted = request(minimal());
+  wanted.check_available = false;
+  wanted.overrides = {"training.td.beta=2", "training.max_steps=5",
+                      "training.lr_scheduler.warmup_steps=9"};
+  EXPECT_THAT(load_config(wanted).notices,
+              ElementsAre("training.td is not used by stage baseline",
+                          "training.lr_scheduler.warmup_steps 9 is cut to 4, one below max_steps"));
+}
+
+class AvailabilityTest : public ConfigTest {};
+
+TEST_F(AvailabilityTest, OnlyDefaultsOfKeysThatNothingActsOn) {
+  EXPECT_THAT(problems(minimal(), {"storage.s3.retries=8", "storage.s3.concurrency=5",
+                                   "mlflow.spool_dir=runs/run/mlflow-spool", "mlflow.run_name=x"}),
+              ElementsAre("--override 2: storage.s3.concurrency: not available in this version "
+                          "(only its default, 4, "
+                          "is accepted)",
+                          "--override 4: mlflow.run_name: not available in this version (only its "
+                          "default, \"run\", "
+                          "is accepted)"));
+  EXPECT_THAT(
+      problems(minimal(), {"runtime.device=mps", "training.optimizer.precision=int8"}),
+      ElementsAre(
+          "--override 1: runtime.device: \"mps\" is not available in this version",
+          "--override 2: training.optimizer.precision: \"int8\" is not available in this version"));
+}
+
+class UnknownKeyTest : public ConfigTest {};
+
+TEST_F(UnknownKeyTest, Advice) {
+  EXPECT_THAT(
+      problems(minimal("distributed: {fsdp: {shard_strategy: NO_SHARD, cpu_ofload: true}}\n"
+                       "fsdp: {}\n"
+                       "runtime: {mixed_precision: true, grad_clip: 1, sharding_strategy: a}\n"
+                       "mlflow: {s3_artifacts: x, password: y}\n"
+                       "training.batch_size: 3\n"
+                       "storage: {s3: {aws_secret_access_key: z}}\n"
+                       "project: {name: q}\n")),
+      ElementsAre("stage.yaml:5:22: distributed.fsdp.shard_strategy: unknown key; did you mean "
+                  "\"sharding_strategy\"?",
+                  "stage.yaml:5:48: distributed.fsdp.cpu_ofload: unknown key; did you mean "
+                  "\"cpu_offload\"?",
+                  "stage.yaml:6:1: fsdp: unknown key; did you mean \"distributed.fsdp\"?",
+                  "stage.yaml:7:11: runtime.mixed_precision: no longer a key; use "
+                  "distributed.fsdp.mixed_precision",
+                  "stage.yaml:7:34: runtime.grad_clip: unknown key",
+                  "stage.yaml:7:48: runtime.sharding_strategy: unknown key; did you mean "
+                  "\"distributed.fsdp.sharding_strategy\"?",
+                  "stage.yaml:8:10: mlflow.s3_artifacts: no longer a key; use checkpoint.s3_upload "
+                  "and storage.s3",
+                  "stage.yaml:8:27: mlflow.password: unknown key; credentials are never keys: S3 "
+                  "takes AWS_* variables, "
+                  "profile files or the instance role, MLflow takes MLFLOW_TRACKING_TOKEN, "
+                  "_USERNAME and _PASSWORD",
+                  "stage.yaml:9:1: training.batch_size: a key with dots is for --override only; "
+                  "write it nested",
+                  "stage.yaml:10:16: storage.s3.aws_secret_access_key: unknown key; credentials "
+                  "are never keys: S3 takes "
+                  "AWS_* variables, profile files or the instance role, MLflow takes "
+                  "MLFLOW_TRACKING_TOKEN, _USERNAME and "
+                  "_PASSWORD",
+                  "stage.yaml:11:1: project: no longer a key; use experiment.name, and "
+                  "mlflow.experiment for the tracking "
+                  "project"));
+}
+
+TEST_F(UnknownKeyTest, AliasesAndMainNamesExclude) {
+  EXPECT_THAT(problems("experiment: {name: run, stage: baseline}\nmodels: {policy: {path: m}}\n"
+                       "dataset: {train: d}\n"
+                       "training: {learning_rate: 1, scheduler: {type: cosine}, lr_scheduler: "
+                       "{type: linear}}\n"),
+              ElementsAre("stage.yaml:4:72: training.lr_scheduler.type: the same key is given as "
+                          "training.scheduler.type"));
+  EXPECT_EQ(load(minimal(), {"training.scheduler.type=cosine"}).config.training.lr_scheduler.type,
+            LrSchedule::cosine);
+  EXPECT_EQ(load(minimal(), {"distributed.fsdp.activation_checkpointing=true"})
+                .config.distributed.fsdp.activation_checkpointing,
+            Recompute::block);
+  EXPECT_EQ(load(minimal(), {"distributed.fsdp.sharding_strategy=no_Shard"})
+                .config.distributed.fsdp.sharding_strategy,
+            ShardingStrategy::no_shard);
+  EXPECT_EQ(load(minimal(), {"models.policy.dtype=bfloat16"}).config.models.policy.dtype,
+            DType::bf16);
+}
+
+class PathsTest : public ConfigTest {};
+
+TEST_F(PathsTest, InputsMustExist) {
+  LoadRequest wanted = request(minimal());
+  wanted.check_paths = true;
+  wanted.overrides = {"models.policy.path=/no/model", "dataset.validation=[stage.yaml, ~/v.jsonl]"};
+  EXPECT_THAT(
+      problems_of(wanted),
+      ElementsAre("stage.yaml:3:18: dataset.train: \"data.jsonl\" does not exist",
+                  "--override 1: models.policy.path: \"/no/model\" does not exist",
+                  "--override 2: dataset.validation: \"stage.yaml\" does not exist",
+                  "--override 2: dataset.validation: \"/home/someone/v.jsonl\" does not exist"));
+  test::write_file(dir_ / "d.jsonl", "");
+  wanted.overrides = {"dataset.train=" + (dir_ / "d.jsonl").string()};
+  EXPECT_THAT(problems_of(wanted), IsEmpty());
+  env_.erase("HOME");
+  EXPECT_THAT(problems_of(wanted),
+              ElementsAre("stage.yaml: runtime.cache_dir: cannot expand ~/: HOME is not set; "
+                          "write the path out"));
+}
+
+TEST_F(PathsTest, RequiredKeysAreNamedTogether) {
+  EXPECT_THAT(problems(""),
+              ElementsAre("stage.yaml: experiment.name: required key is missing",
+                          "stage.yaml: experiment.stage: required key is missing",
+                          "stage.yaml: models.policy.path: required key is missing",
+                          "stage.yaml: dataset.train: required key is missing",
+                          "stage.yaml: training.learning_rate: required key is missing"));
+}
+
+}  // namespace
+}  // namespace wmtp::config
