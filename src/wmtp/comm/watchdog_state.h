@@ -1,0 +1,75 @@
+// Private to comm/: what the watchdog's two threads share, and the post of failure.
+#pragma once
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "wmtp/comm/heartbeat.h"
+#include "wmtp/comm/rank_state.h"
+#include "wmtp/comm/watchdog.h"
+#include "wmtp/core/time.h"
+
+namespace wmtp::comm {
+
+inline constexpr const char* kFailureKey = "failure";
+inline constexpr std::chrono::milliseconds kWatchPoll{
+    250};  // how often posts and deadlines are looked at
+inline constexpr std::chrono::milliseconds kPause{
+    2'000};  // a longer gap between polls: we were stopped
+
+struct Post {
+  Failure failure;
+  int by = 0;
+};
+std::string encode(const Post& post);
+Post decode_post(const std::string& text);
+
+// Shared with the beating thread, which may outlive the watchdog inside a store call that never
+// returns.
+struct Watchdog::State {
+  explicit State(WatchdogOptions given) : options(std::move(given)) {
+    if (options.world == 1) return;
+    beat_store = options.store.clone();
+    post_store = options.store.clone();
+    beats = std::make_unique<Heartbeats>(beat_store, options.rank);
+  }
+
+  WatchdogOptions options;
+  Store beat_store, post_store;
+  std::unique_ptr<Heartbeats> beats;  // used by the beating thread only
+
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  RankState mine;
+  std::chrono::milliseconds limit{0};
+  Clock::time_point deadline = Clock::time_point::max();
+  std::map<std::string, std::shared_ptr<const CollectiveLog>> logs;
+  std::map<int, std::pair<RankState, Clock::time_point>> seen;  // peer -> state, when it changed
+  std::optional<Post> to_post;
+  bool stop = false, beating_done = false, left = false;
+  Clock::time_point last_store_answer = Clock::now();
+
+  bool said_goodbye() const {
+    const std::lock_guard lock(mutex);
+    return mine.goodbye;
+  }
+  RankState snapshot() {  // REQUIRES mutex
+    for (const auto& [name, log] : logs) mine.groups[name] = log->last();
+    return mine;
+  }
+  HangReport report(const std::string& cause);
+  void write_hang_file(const HangReport& report, std::int64_t step) const;
+  void leave_once(const Failure& failure);
+
+  void deadline_loop();
+  void expire(std::unique_lock<std::mutex>& lock);
+  void beat_loop();
+  void exchange_beats();
+  bool handle_posts();
+  std::optional<int> find_dead();
+};
+
+}  // namespace wmtp::comm

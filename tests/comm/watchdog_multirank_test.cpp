@@ -1,0 +1,178 @@
+// Hangs and deaths of real processes.
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "support/expect_error.h"
+#include "support/multi_process.h"
+#include "support/temp_dir.h"
+#include "wmtp/comm/session.h"
+#include "wmtp/core/json.h"
+#include "wmtp/core/time.h"
+#include "wmtp/tensor/dtype.h"
+
+namespace wmtp::test {
+namespace {
+
+using comm::ProcessGroupSession;
+using std::chrono::milliseconds;
+
+void leave_like_main(const comm::Failure& failure) {
+  fmt::print(stderr, "leaving: {}\n", failure.message);
+  ::_exit(failure.code);
+}
+
+// Endless steps with a collective each, under the watchdog, ended the way cli/main ends.
+void run_steps(milliseconds step_limit,
+               const std::function<void(int rank, int step)>& in_step = {}) {
+  comm::SessionOptions options;
+  options.rendezvous.timeout = std::chrono::seconds(30);
+  options.run_dir = worker_env("TEST_RUN_DIR");
+  options.leave = leave_like_main;
+  auto session = ProcessGroupSession::start(comm::discover(comm::process_environment()), options);
+  try {
+    session->connect();
+    for (int step = 0;; ++step) {
+      session->watchdog().set_step(step);
+      session->watchdog().enter("step", step_limit);
+      if (in_step) in_step(session->rank(), step);
+      session->reduce_group().all_reduce(at::zeros({1000}), "gradients").wait();
+      std::this_thread::sleep_for(milliseconds(5));
+      if (step == 20)
+        write_file(worker_folder() + "/running" + std::to_string(session->rank()), "");
+    }
+  } catch (const Error& error) {
+    leave_like_main(session->settle(error));
+  }
+}
+
+struct Trial {
+  std::vector<RankResult> results;
+  std::vector<double> seconds_after;  // from the signal to each rank's end
+  Json hang;                          // null where no file was written
+};
+
+Trial disturb(RankLaunch launch, int victim, int signal) {
+  const TempDir run_dir;
+  launch.env["TEST_RUN_DIR"] = run_dir.path().string();
+  const auto start = Clock::now();
+  double at = 0;
+  launch.meanwhile = [&](const std::vector<pid_t>& pids, const std::string& folder) {
+    for (int r = 0; r < launch.ranks; ++r)
+      ASSERT_TRUE(wait_for_file(folder + "/running" + std::to_string(r), 40));
+    at = seconds_since(start);
+    ::kill(pids[static_cast<std::size_t>(victim)], signal);
+  };
+  Trial trial{launch_ranks(launch), {}, {}};
+  for (const RankResult& result : trial.results) trial.seconds_after.push_back(result.seconds - at);
+  for (const auto& entry : std::filesystem::directory_iterator(run_dir.path()))
+    if (entry.path().filename().string().starts_with("hang-")) trial.hang = read_json(entry.path());
+  return trial;
+}
+
+void expect_survivors_left(const Trial& trial, int victim, double within_s) {
+  for (std::size_t r = 0; r < trial.results.size(); ++r) {
+    if (static_cast<int>(r) == victim) continue;
+    EXPECT_EQ(trial.results[r].code, 75) << "rank " << r << ":\n" << trial.results[r].output;
+    EXPECT_LT(trial.seconds_after[r], within_s) << "rank " << r;
+  }
+}
+
+TEST(WatchdogMultirank, KilledRankTakesTheOthersAlong) {
+  if (is_worker()) return run_steps(std::chrono::seconds(30));
+  const Trial trial = disturb({.ranks = 4}, 2, SIGKILL);
+  EXPECT_EQ(trial.results[2].code, 137);
+  expect_survivors_left(trial, 2, 2);
+}
+
+TEST(WatchdogMultirank, KilledRankZeroWithItsStore) {
+  if (is_worker()) return run_steps(std::chrono::seconds(30));
+  const Trial trial =
+      disturb({.ranks = 3,
+               .env = {{"WMTP_RENDEZVOUS",
+                        fmt::format("tcp://127.0.0.1:{}", 20'000 + ::getpid() % 10'000)}}},
+              0, SIGKILL);
+  EXPECT_EQ(trial.results[0].code, 137);
+  expect_survivors_left(trial, 0, 2);
+}
+
+// The step limit speaks first.
+TEST(WatchdogMultirank, StoppedRankIsNamedWithinTheLimit) {
+  if (is_worker()) return run_steps(milliseconds(3500));
+  const Trial trial = disturb({.ranks = 3, .straggler_s = 2}, 1, SIGSTOP);
+  expect_survivors_left(trial, 1, 3.5 + 1 + 0.5);
+  ASSERT_TRUE(trial.hang.is_object());
+  EXPECT_EQ(trial.hang["behind"], Json::array({1}));
+  EXPECT_THAT(trial.hang["cause"].get<std::string>(), testing::HasSubstr("section 'step'"));
+  EXPECT_EQ(trial.hang["ranks"][0]["last_collectives"]["reduce"]["what"],
+            "all_reduce 1000 fp32 gradients");
+  EXPECT_THAT(trial.results[0].output, testing::HasSubstr("no sign of life from rank 1"));
+}
+
+// Long limits (first steps, NCCL): the missing beats speak first.
+TEST(WatchdogMultirank, StoppedRankIsNamedByItsMissingBeats) {
+  if (is_worker()) return run_steps(std::chrono::seconds(600));
+  const Trial trial = disturb({.ranks = 2, .straggler_s = 2}, 1, SIGSTOP);
+  expect_survivors_left(trial, 1, 6.5);
+  ASSERT_TRUE(trial.hang.is_object());
+  EXPECT_EQ(trial.hang["behind"], Json::array({1}));
+}
+
+// Rank 0 serves the store and stops: store calls never return, the limit still holds.
+TEST(WatchdogMultirank, StoppedStoreIsNoTrap) {
+  if (is_worker()) return run_steps(milliseconds(3500));
+  const Trial trial =
+      disturb({.ranks = 3,
+               .env = {{"WMTP_RENDEZVOUS",
+                        fmt::format("tcp://127.0.0.1:{}", 20'000 + (::getpid() + 1) % 10'000)}},
+               .straggler_s = 2},
+              0, SIGSTOP);
+  expect_survivors_left(trial, 0, 3.5 + 1 + 0.5);
+}
+
+// A rank that waits for something else than its peers (its loader): it is behind, though it beats.
+TEST(WatchdogMultirank, LateRankIsNamed) {
+  if (is_worker())
+    return run_steps(milliseconds(2000), [](int rank, int step) {
+      if (rank == 2 && step == 30) std::this_thread::sleep_for(std::chrono::seconds(60));
+    });
+  const TempDir run_dir;
+  const auto results =
+      launch_ranks({.ranks = 3, .env = {{"TEST_RUN_DIR", run_dir.path().string()}}});
+  for (const RankResult& result : results) EXPECT_EQ(result.code, 75) << result.output;
+  const Json hang = read_json(run_dir / "hang-30.json");
+  EXPECT_EQ(hang["behind"], Json::array({2}));
+  EXPECT_THAT(results[0].output, testing::HasSubstr("rank 2 behind"));
+}
+
+// One code for all: the first failure's.
+TEST(WatchdogMultirank, EveryRankLeavesWithTheFirstCode) {
+  if (is_worker())
+    return run_steps(std::chrono::seconds(30), [](int rank, int step) {
+      if (rank == 1 && step == 10) throw Error(ErrorKind::data, "data", "sample 7 is damaged");
+    });
+  for (const RankResult& result : launch_ranks({.ranks = 3})) {
+    EXPECT_EQ(result.code, 65) << result.output;
+    EXPECT_THAT(result.output, testing::HasSubstr("sample 7 is damaged"));
+  }
+}
+
+TEST(WatchdogMultirank, OrderlyEndIsNoDeath) {
+  if (!is_worker()) return expect_success(launch_ranks({.ranks = 3}));
+  comm::SessionOptions options;
+  options.leave = leave_like_main;
+  options.beat = milliseconds(100);
+  options.dead_after = milliseconds(600);
+  auto session = ProcessGroupSession::start(comm::discover(comm::process_environment()), options);
+  session->connect();
+  EXPECT_TRUE(session->agree({.must_agree = {{"build", "abc"}}}).empty());
+  session->finish();
+  if (session->rank() == 2) std::this_thread::sleep_for(milliseconds(1200));
+}
+
+}  // namespace
+}  // namespace wmtp::test

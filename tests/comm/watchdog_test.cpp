@@ -1,0 +1,121 @@
+#include "wmtp/comm/watchdog.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "support/temp_dir.h"
+#include "wmtp/comm/heartbeat.h"
+#include "wmtp/comm/rank_state.h"
+#include "wmtp/core/time.h"
+
+namespace wmtp::comm {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(Watchdog, DeadlineOfASingleProcess) {
+  std::promise<Failure> left;
+  const test::TempDir dir;
+  Watchdog dog(
+      {.run_dir = dir.path(), .leave = [&](const Failure& failure) { left.set_value(failure); }});
+  dog.set_step(12);
+  dog.enter("step", milliseconds(200));
+  const auto start = Clock::now();
+  auto future = left.get_future();
+  ASSERT_EQ(future.wait_for(std::chrono::seconds(5)), std::future_status::ready);
+  EXPECT_GE(seconds_since(start), 0.19);
+  EXPECT_LT(seconds_since(start), 1.2);
+  const Failure failure = future.get();
+  EXPECT_EQ(failure.code, 75);
+  EXPECT_THAT(failure.message,
+              testing::HasSubstr("no progress in section 'step' (step 12) for 0.2 s"));
+  EXPECT_TRUE(std::filesystem::exists(dir / "hang-12.json"));
+}
+
+TEST(Watchdog, ProgressKeepsItQuiet) {
+  std::atomic<int> calls = 0;
+  Watchdog dog({.leave = [&](const Failure&) { ++calls; }});
+  dog.enter("load", milliseconds(500));
+  for (int i = 0; i < 10; ++i) {
+    std::this_thread::sleep_for(milliseconds(100));
+    dog.progress();
+  }
+  dog.enter("idle", milliseconds(0));
+  std::this_thread::sleep_for(milliseconds(600));
+  EXPECT_EQ(calls, 0);
+}
+
+TEST(Watchdog, FirstPostStands) {
+  const Store store = Store::in_process();
+  std::promise<Failure> left;
+  Watchdog first({.rank = 0, .world = 2, .store = store, .leave = [&](const Failure& f) {
+                    left.set_value(f);
+                  }});
+  Watchdog second({.rank = 1, .world = 2, .store = store, .leave = [](const Failure&) {}});
+  EXPECT_FALSE(second.posted(milliseconds(50)));
+  EXPECT_EQ(second.post({1, 65, "bad sample"}).code, 65);
+  EXPECT_EQ(first.post({0, 75, "peer lost"}).code, 65);
+  auto future = left.get_future();
+  ASSERT_EQ(future.wait_for(std::chrono::seconds(5)), std::future_status::ready);
+  EXPECT_EQ(future.get().message, "bad sample");
+}
+
+TEST(Watchdog, StepLimit) {
+  StepLimit limit(60);
+  EXPECT_EQ(limit.limit_s(), 60);
+  limit.add(20);
+  EXPECT_EQ(limit.limit_s(), 100);
+  for (int i = 0; i < 100; ++i) limit.add(1);
+  EXPECT_EQ(limit.limit_s(), 60);
+}
+
+TEST(RankState, SurvivesTheStore) {
+  RankState state{7, "step", 12, {{"gather", {9, "all_gather 8 fp32 unit 1", false}}}, false};
+  const auto back = decode_rank_state(encode(state));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->groups.at("gather").what, "all_gather 8 fp32 unit 1");
+  EXPECT_EQ(encode(*back), encode(state));
+  for (const char* foreign : {"", "{", "[]", "{\"beat\": -1}", "{\"beat\":1,\"section\":2}"})
+    EXPECT_FALSE(decode_rank_state(foreign)) << foreign;
+}
+
+TEST(RankState, WhoIsBehind) {
+  const auto at = [](std::uint64_t number, double silent) {
+    return PeerView{RankState{1, "step", 3, {{"reduce", {number, "all_reduce", false}}}, false},
+                    silent};
+  };
+  EXPECT_EQ(report_hang({"late", 0, 2.5, {{0, at(5, 0)}, {1, at(4, 1)}, {2, at(5, 0)}}}).behind,
+            std::vector{1});
+  EXPECT_EQ(report_hang({"late", 0, 2.5, {{0, at(5, 0)}, {1, at(4, 0)}, {2, at(5, 9)}}}).behind,
+            std::vector{2});
+  EXPECT_TRUE(report_hang({"late", 0, 2.5, {{0, at(5, 0)}, {1, at(5, 0)}}}).behind.empty());
+  EXPECT_EQ(report_hang({"late", 0, 2.5, {{0, at(5, 0)}, {1, {}}}}).behind, std::vector{1});
+}
+
+// A file store only grows; the beats must not make it do so.
+TEST(Heartbeats, FileSlotsDoNotGrow) {
+  const test::TempDir dir;
+  const Store store = Store::file(dir.path()).prefixed("run");
+  Heartbeats zero(store, 0), one(store, 1);
+  EXPECT_FALSE(zero.read(1));
+  const auto bytes = [&] {
+    std::uintmax_t total = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(dir.path()))
+      total += entry.file_size();
+    return total;
+  };
+  one.leave("beat 0");
+  zero.leave("beat 0");
+  const auto before = bytes();
+  for (int i = 1; i <= 100; ++i) one.leave("beat " + std::to_string(i));
+  EXPECT_EQ(zero.read(1), "beat 100");
+  EXPECT_EQ(bytes(), before);
+  one.leave(std::string(5000, 'x'));
+  EXPECT_EQ(zero.read(1), std::string(Heartbeats::kMaxTextBytes, 'x'));
+  EXPECT_EQ(one.read(0), "beat 0");
+}
+
+}  // namespace
+}  // namespace wmtp::comm
