@@ -15,8 +15,8 @@ bool is_int64(const Json& value) {
 }
 
 std::string shown(const Json& value) {
-  std::string text = value.dump();
-  return text.size() > 60 ? text.substr(0, 60) + "..." : text;
+  const std::string text = value.dump();
+  return fmt::format("{:.60}{}", text, text.size() > 60 ? "..." : "");
 }
 
 }  // namespace
@@ -25,8 +25,8 @@ JsonFields::JsonFields(const Json& object, std::string origin, std::string prefi
     : object_(&object), origin_(std::move(origin)), prefix_(std::move(prefix)) {
   if (!object.is_object())
     throw Error(ErrorKind::config, "model",
-                fmt::format("{}: {}expected an object, found {}", origin_,
-                            prefix_.empty() ? "" : prefix_ + " ", shown(object)));
+                fmt::format("{}: {} must be an object, is {}", origin_,
+                            prefix_.empty() ? "the whole" : prefix_, shown(object)));
 }
 
 const Json* JsonFields::find(std::string_view key) const {
