@@ -42,6 +42,7 @@ void set_up_program(CLI::App& app, Session& session) {
 
 void add_commands(CLI::App& app, Session& session) {
   add_launch(app, session);
+  add_tokenizer(app, session);
   add_version(app, session);
   add_completion(app, session);
 }

@@ -37,6 +37,7 @@ void set_up_program(CLI::App& app, Session& session);
 
 void add_completion(CLI::App& app, Session& session);
 void add_launch(CLI::App& app, Session& session);
+void add_tokenizer(CLI::App& app, Session& session);
 void add_version(CLI::App& app, Session& session);
 
 }  // namespace wmtp::cli
