@@ -41,6 +41,7 @@ void add_doctor(CLI::App& app, Session& session);
 void add_launch(CLI::App& app, Session& session);
 void add_train(CLI::App& app, Session& session);
 void add_validate(CLI::App& app, Session& session);
+void add_tokenizer(CLI::App& app, Session& session);
 void add_version(CLI::App& app, Session& session);
 
 }  // namespace wmtp::cli
