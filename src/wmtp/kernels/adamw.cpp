@@ -4,6 +4,7 @@
 #include "wmtp/kernels/checks.h"
 #include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cpu/fast.h"
+#include "wmtp/kernels/cuda_launch.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -25,10 +26,33 @@ void check(const AdamW& args) {
   if (args.compute_copy.defined()) demands.gradient("compute_copy", args.compute_copy, {size});
 }
 
+void on_gpu(const AdamW& a) {
+  CudaAdamW args{};
+  args.grad_element = element_of("adamw", a.grad);
+  args.copy_element =
+      a.compute_copy.defined() ? element_of("adamw", a.compute_copy) : Element::fp32;
+  args.param = floats_of(a.param);
+  args.exp_avg = floats_of(a.exp_avg), args.exp_avg_sq = floats_of(a.exp_avg_sq);
+  args.grad = data_of(a.grad), args.copy = data_of(a.compute_copy);
+  args.grad_scale = floats_of(a.grad_scale);
+  args.applied_steps = a.applied_steps.data_ptr<std::int64_t>();
+  args.apply = a.apply.data_ptr<std::int32_t>();
+  args.size = a.param.numel();
+  args.beta1 = static_cast<float>(a.beta1), args.beta2 = static_cast<float>(a.beta2);
+  args.log_beta1 = static_cast<float>(std::log(a.beta1));
+  args.log_beta2 = static_cast<float>(std::log(a.beta2));
+  args.learning_rate = static_cast<float>(a.learning_rate);
+  args.weight_decay = static_cast<float>(a.weight_decay);
+  args.eps = static_cast<float>(a.eps);
+  check_launch("adamw", gpu_kernels().adamw(args, gpu_stream()));
+}
+
 }  // namespace
 
 void adamw(const AdamW& args) {
   check(args);
+  if (args.param.numel() == 0) return;
+  if (args.param.is_cuda()) return on_gpu(args);
   if (is_double_on_cpu("adamw", args.param)) return cpu::adamw<double>(args);
   cpu::fast::adamw(args);
 }

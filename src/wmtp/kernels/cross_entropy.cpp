@@ -3,6 +3,7 @@
 #include "wmtp/kernels/checks.h"
 #include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cpu/fast.h"
+#include "wmtp/kernels/cuda_launch.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -20,10 +21,24 @@ void check(const CrossEntropy& args) {
     demands.matrix("hidden", args.hidden_MD, rows, args.hidden_MD.size(1), dtype);
 }
 
+void on_gpu(const CrossEntropy& a) {
+  CudaCrossEntropy args{};
+  args.element = element_of("cross_entropy", a.logits_MV);
+  args.logits = data_of(a.logits_MV), args.logits_stride = row_stride(a.logits_MV);
+  args.hidden = data_of(a.hidden_MD), args.hidden_stride = row_stride(a.hidden_MD);
+  args.num_features = a.hidden_MD.defined() ? a.hidden_MD.size(1) : 0;
+  args.targets = a.targets_M.data_ptr<std::int32_t>();
+  args.scale = floats_of(a.scale_M), args.nll = floats_of(a.nll_M);
+  args.rows = a.logits_MV.size(0), args.num_logits = a.logits_MV.size(1);
+  check_launch("cross_entropy", gpu_kernels().cross_entropy(args, gpu_stream()));
+}
+
 }  // namespace
 
 void cross_entropy(const CrossEntropy& args) {
   check(args);
+  if (args.logits_MV.numel() == 0) return;
+  if (args.logits_MV.is_cuda()) return on_gpu(args);
   const bool is_double = is_double_on_cpu("cross_entropy", args.logits_MV);
   cpu::check_targets(args.targets_M, args.logits_MV.size(1));
   is_double ? cpu::cross_entropy<double>(args) : cpu::fast::cross_entropy(args);

@@ -3,6 +3,7 @@
 #include "wmtp/kernels/checks.h"
 #include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cpu/fast.h"
+#include "wmtp/kernels/cuda_launch.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -32,16 +33,57 @@ void check(const RmsNormBackward& args) {
   if (args.dweight_D.defined()) demands.gradient("dweight", args.dweight_D, {columns});
 }
 
+void on_gpu(const RmsNorm& a) {
+  const CudaRmsNorm args{element_of("rms_norm", a.x_ND),
+                         data_of(a.x_ND),
+                         data_of(a.delta_ND),
+                         data_of(a.weight_D),
+                         data_of(a.sum_ND),
+                         data_of(a.out_ND),
+                         floats_of(a.rstd_N),
+                         a.x_ND.size(0),
+                         a.x_ND.size(1),
+                         row_stride(a.x_ND),
+                         row_stride(a.delta_ND),
+                         row_stride(a.sum_ND),
+                         row_stride(a.out_ND),
+                         static_cast<float>(a.eps)};
+  check_launch("rms_norm", gpu_kernels().rms_norm(args, gpu_stream()));
+}
+
+void on_gpu(const RmsNormBackward& a) {
+  CudaRmsNormBackward args{};
+  args.element = element_of("rms_norm_backward", a.x_ND);
+  args.dout = data_of(a.dout_ND), args.dout_stride = row_stride(a.dout_ND);
+  args.x = data_of(a.x_ND), args.x_stride = row_stride(a.x_ND);
+  args.weight = data_of(a.weight_D), args.rstd = floats_of(a.rstd_N);
+  args.dx = data_of(a.dx_ND), args.dx_stride = row_stride(a.dx_ND);
+  args.rows = a.x_ND.size(0), args.columns = a.x_ND.size(1);
+  args.num_blocks = static_cast<int>(std::min<std::int64_t>(args.rows, kMaxPartialBlocks));
+  Tensor partial;
+  if (a.dweight_D.defined()) {
+    partial = at::empty({args.num_blocks, args.columns}, a.x_ND.options().dtype(kFloat32));
+    args.partial = floats_of(partial);
+    args.dweight = data_of(a.dweight_D);
+    args.dweight_element = element_of("rms_norm_backward", a.dweight_D);
+  }
+  check_launch("rms_norm_backward", gpu_kernels().rms_norm_backward(args, gpu_stream()));
+}
+
 }  // namespace
 
 void rms_norm(const RmsNorm& args) {
   check(args);
+  if (args.x_ND.numel() == 0) return;
+  if (args.x_ND.is_cuda()) return on_gpu(args);
   if (is_double_on_cpu("rms_norm", args.x_ND)) return cpu::rms_norm<double>(args);
   cpu::fast::rms_norm(args);
 }
 
 void rms_norm_backward(const RmsNormBackward& args) {
   check(args);
+  if (args.x_ND.numel() == 0) return;
+  if (args.x_ND.is_cuda()) return on_gpu(args);
   if (is_double_on_cpu("rms_norm_backward", args.x_ND)) return cpu::rms_norm_backward<double>(args);
   cpu::fast::rms_norm_backward(args);
 }

@@ -8,6 +8,7 @@
 #include "wmtp/kernels/checks.h"
 #include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cpu/fast.h"
+#include "wmtp/kernels/cuda_launch.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -22,6 +23,8 @@ void check_table(const Demands& demands, const RopeTable& table, std::int64_t to
                  const HeadShape& heads, DType dtype) {
   demands.matrix("cos", table.cos_NF, tokens, heads.head_dim / 2, statistics_dtype(dtype))
       .matrix("sin", table.sin_NF, tokens, heads.head_dim / 2, statistics_dtype(dtype));
+  WMTP_CHECK(table.cos_NF.is_contiguous() && table.sin_NF.is_contiguous(),
+             "rope: the table is not contiguous");
 }
 
 void check(const Rope& args) {
@@ -57,6 +60,47 @@ void check(const RopeBackward& args) {
   if (args.dk_weight_E.defined()) demands.gradient("dk_weight", args.dk_weight_E, {size});
 }
 
+void on_gpu(const Rope& a) {
+  CudaRope args{};
+  args.element = element_of("rope", a.qkv_NC);
+  args.cos = floats_of(a.table.cos_NF), args.sin = floats_of(a.table.sin_NF);
+  args.qkv = data_of(a.qkv_NC), args.qkv_stride = row_stride(a.qkv_NC);
+  args.q_weight = data_of(a.q_weight_E), args.k_weight = data_of(a.k_weight_E);
+  args.out = data_of(a.qk_out), args.out_stride = row_stride(a.qk_out);
+  args.rstd = floats_of(a.qk_rstd);
+  args.tokens = a.qkv_NC.size(0);
+  args.num_q = a.heads.num_heads, args.num_kv = a.heads.num_kv_heads;
+  args.head_dim = a.heads.head_dim, args.eps = static_cast<float>(a.eps);
+  check_launch("rope", gpu_kernels().rope(args, gpu_stream()));
+}
+
+void on_gpu(const RopeBackward& a) {
+  CudaRopeBackward args{};
+  args.element = element_of("rope_backward", a.dqkv_NC);
+  args.cos = floats_of(a.table.cos_NF), args.sin = floats_of(a.table.sin_NF);
+  args.rstd = floats_of(a.qk_rstd);
+  args.dq = data_of(a.dq_NHE), args.dk = data_of(a.dk_NGE), args.dv = data_of(a.dv_NGE);
+  args.dq_token = a.dq_NHE.stride(0), args.dq_head = a.dq_NHE.stride(1);
+  args.dk_token = a.dk_NGE.stride(0), args.dk_head = a.dk_NGE.stride(1);
+  args.dv_token = a.dv_NGE.stride(0), args.dv_head = a.dv_NGE.stride(1);
+  args.qkv = data_of(a.qkv_NC), args.qkv_stride = row_stride(a.qkv_NC);
+  args.q_weight = data_of(a.q_weight_E), args.k_weight = data_of(a.k_weight_E);
+  args.dqkv = data_of(a.dqkv_NC), args.dqkv_stride = row_stride(a.dqkv_NC);
+  args.tokens = a.dqkv_NC.size(0);
+  args.num_q = a.heads.num_heads, args.num_kv = a.heads.num_kv_heads;
+  args.head_dim = a.heads.head_dim;
+  args.num_blocks = static_cast<int>(std::min<std::int64_t>(args.tokens, kMaxPartialBlocks));
+  args.dq_weight = data_of(a.dq_weight_E), args.dk_weight = data_of(a.dk_weight_E);
+  Tensor partial;
+  if (args.dq_weight || args.dk_weight) {
+    args.dweight_element =
+        element_of("rope_backward", args.dq_weight ? a.dq_weight_E : a.dk_weight_E);
+    partial = at::empty({args.num_blocks, 2 * args.head_dim}, a.dqkv_NC.options().dtype(kFloat32));
+    args.partial = floats_of(partial);
+  }
+  check_launch("rope_backward", gpu_kernels().rope_backward(args, gpu_stream()));
+}
+
 }  // namespace
 
 RopeTable rope_table(const Tensor& positions_N, const Tensor& inv_freq_F) {
@@ -67,12 +111,16 @@ RopeTable rope_table(const Tensor& positions_N, const Tensor& inv_freq_F) {
 
 void rope(const Rope& args) {
   check(args);
+  if (args.qkv_NC.numel() == 0) return;
+  if (args.qkv_NC.is_cuda()) return on_gpu(args);
   if (is_double_on_cpu("rope", args.qkv_NC)) return cpu::rope<double>(args);
   cpu::fast::rope(args);
 }
 
 void rope_backward(const RopeBackward& args) {
   check(args);
+  if (args.dqkv_NC.numel() == 0) return;
+  if (args.dqkv_NC.is_cuda()) return on_gpu(args);
   if (is_double_on_cpu("rope_backward", args.dqkv_NC)) return cpu::rope_backward<double>(args);
   cpu::fast::rope_backward(args);
 }

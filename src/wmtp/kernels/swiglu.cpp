@@ -3,14 +3,35 @@
 #include "wmtp/kernels/checks.h"
 #include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cpu/fast.h"
+#include "wmtp/kernels/cuda_launch.h"
 
 namespace wmtp::kernels {
+namespace {
+
+// Backward where there is a dout.
+void on_gpu(const SwigluBackward& a) {
+  const std::int64_t columns = a.gate_up_N2F.size(1) / 2;
+  const CudaSwiglu args{element_of("swiglu", a.gate_up_N2F),
+                        data_of(a.gate_up_N2F),
+                        data_of(a.dout_NF),
+                        data_of(a.out_NF),
+                        a.gate_up_N2F.size(0),
+                        columns,
+                        row_stride(a.gate_up_N2F),
+                        row_stride(a.dout_NF),
+                        row_stride(a.out_NF)};
+  check_launch("swiglu", gpu_kernels().swiglu(args, gpu_stream()));
+}
+
+}  // namespace
 
 void swiglu(const Tensor& gate_up_N2F, const Tensor& out_NF) {
   const Demands demands("swiglu", out_NF);
   const DType dtype = out_NF.scalar_type();
   demands.matrix("out", out_NF, out_NF.size(0), out_NF.size(1), dtype)
       .matrix("gate_up", gate_up_N2F, out_NF.size(0), 2 * out_NF.size(1), dtype);
+  if (out_NF.numel() == 0) return;
+  if (out_NF.is_cuda()) return on_gpu({{}, gate_up_N2F, out_NF});
   if (is_double_on_cpu("swiglu", out_NF)) return cpu::swiglu<double>(gate_up_N2F, out_NF);
   cpu::fast::swiglu(gate_up_N2F, out_NF);
 }
@@ -22,6 +43,8 @@ void swiglu_backward(const SwigluBackward& args) {
   demands.matrix("dout", args.dout_NF, rows, columns, dtype)
       .matrix("gate_up", args.gate_up_N2F, rows, 2 * columns, dtype);
   if (args.out_NF.defined()) demands.matrix("out", args.out_NF, rows, columns, dtype);
+  if (args.dout_NF.numel() == 0) return;
+  if (args.dout_NF.is_cuda()) return on_gpu(args);
   if (is_double_on_cpu("swiglu_backward", args.dout_NF)) return cpu::swiglu_backward<double>(args);
   cpu::fast::swiglu_backward(args);
 }

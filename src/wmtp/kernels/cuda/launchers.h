@@ -1,7 +1,9 @@
-// What the GPU plugin offers to the dispatching sources of kernels/: one slot per launcher. Torch-free: the
-// .cu files include this and nothing of LibTorch. Pointers are device pointers, extents are elements, the
-// stream is a cudaStream_t. A launcher checks its own launch and throws nothing: it returns a cudaError_t
-// as int (0 = ok).
+// What the GPU plugin offers to the dispatching sources of kernels/: one slot per launcher.
+// Torch-free: the .cu files include this and nothing of LibTorch. Pointers are device pointers,
+// extents and strides are elements, the stream is a cudaStream_t. A launcher checks its own launch
+// and throws nothing: it returns a cudaError_t as int (0 = ok). Strides named `stride` separate
+// rows; features are contiguous. An `Element` says what the void pointers of activations and
+// weights point to; a gradient sum has its own.
 #pragma once
 #include <cstdint>
 
@@ -9,6 +11,119 @@ namespace wmtp::kernels {
 
 enum class Element : int { fp32 = 0, bf16 = 1, fp16 = 2 };
 
-struct CudaKernels {};
+// Rows of partial sums that some backwards need as workspace: [num_blocks, columns] fp32.
+inline constexpr int kMaxPartialBlocks = 528;
+
+struct CudaRmsNorm {
+  Element element;
+  const void *x, *delta, *weight;  // delta null: nothing is added
+  void *sum, *out;
+  float* rstd;
+  std::int64_t rows, columns, x_stride, delta_stride, sum_stride, out_stride;
+  float eps;
+};
+
+struct CudaRmsNormBackward {
+  Element element, dweight_element;
+  const void *dout, *x, *weight;
+  const float* rstd;
+  void *dx, *dweight;  // dweight null: frozen
+  float* partial;      // [num_blocks, columns]
+  std::int64_t rows, columns, dout_stride, x_stride, dx_stride;
+  int num_blocks;
+};
+
+struct CudaRope {
+  Element element;
+  const float *cos, *sin;  // [tokens, head_dim / 2], contiguous
+  void* qkv;
+  const void *q_weight, *k_weight;  // null: no norm, in place
+  void* out;
+  float* rstd;  // [tokens, num_q + num_kv], contiguous
+  std::int64_t tokens, qkv_stride, out_stride;
+  int num_q, num_kv, head_dim;
+  float eps;
+};
+
+struct CudaRopeBackward {
+  Element element, dweight_element;
+  const float *cos, *sin, *rstd;
+  const void *dq, *dk, *dv, *qkv, *q_weight, *k_weight;
+  void *dqkv, *dq_weight, *dk_weight;
+  float* partial;  // [num_blocks, 2 * head_dim]; null: no weight gradients
+  std::int64_t tokens, qkv_stride, dqkv_stride;
+  std::int64_t dq_token, dq_head, dk_token, dk_head, dv_token, dv_head;
+  int num_q, num_kv, head_dim, num_blocks;
+};
+
+struct CudaSwiglu {
+  Element element;
+  void* gate_up;     // backward: holds its gradient afterwards
+  const void* dout;  // null: forward
+  void* out;         // backward: may be null
+  std::int64_t rows, columns, gate_up_stride, dout_stride, out_stride;
+};
+
+struct CudaEmbedding {
+  Element element;
+  const std::int32_t* tokens;
+  const void* weight;
+  void* out;
+  std::int64_t tokens_count, columns, weight_stride, out_stride;
+};
+
+struct CudaEmbeddingBackward {
+  Element element, dweight_element;
+  const std::int32_t* sorted_tokens;
+  const std::int64_t* order;  // sorted_tokens[i] = tokens[order[i]], equal tokens in token order
+  const void* dout;
+  void* dweight;  // contiguous
+  std::int64_t tokens_count, columns, dout_stride;
+};
+
+struct CudaCrossEntropy {
+  Element element;
+  void *logits, *hidden;  // hidden may be null
+  const std::int32_t* targets;
+  const float* scale;  // null: only nll
+  float* nll;
+  std::int64_t rows, num_logits, logits_stride, num_features, hidden_stride;
+};
+
+struct CudaAdamW {
+  Element grad_element, copy_element;
+  float *param, *exp_avg, *exp_avg_sq;
+  const void* grad;
+  void* copy;  // may be null
+  const float* grad_scale;
+  const std::int64_t* applied_steps;
+  const std::int32_t* apply;
+  std::int64_t size;
+  float beta1, beta2, log_beta1, log_beta2, learning_rate, weight_decay, eps;
+};
+
+struct CudaSquaredNorm {
+  Element element;
+  const void* values;
+  double* partial;  // [kMaxPartialBlocks]
+  double* out;      // +=
+  std::int64_t size;
+};
+
+struct CudaKernels {
+  int (*rms_norm)(const CudaRmsNorm&, void* stream);
+  int (*rms_norm_backward)(const CudaRmsNormBackward&, void* stream);
+  int (*rope)(const CudaRope&, void* stream);
+  int (*rope_backward)(const CudaRopeBackward&, void* stream);
+  int (*swiglu)(const CudaSwiglu&, void* stream);
+  int (*embedding)(const CudaEmbedding&, void* stream);
+  int (*embedding_backward)(const CudaEmbeddingBackward&, void* stream);
+  int (*cross_entropy)(const CudaCrossEntropy&, void* stream);
+  int (*adamw)(const CudaAdamW&, void* stream);
+  int (*squared_norm)(const CudaSquaredNorm&, void* stream);
+  const char* (*error_text)(int code);
+};
+
+const CudaKernels& cuda_kernels();  // in the plugin only
 
 }  // namespace wmtp::kernels

@@ -1,0 +1,155 @@
+// What the kernels share: 16-byte packs of elements, sums over a block in a fixed order, dispatch
+// by element.
+#pragma once
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "wmtp/kernels/cuda/launchers.h"
+
+namespace wmtp::kernels {
+
+using Bf16 = __nv_bfloat16;
+using Fp16 = __half;
+
+__device__ __forceinline__ float to_float(float value) {
+  return value;
+}
+__device__ __forceinline__ float to_float(Bf16 value) {
+  return __bfloat162float(value);
+}
+__device__ __forceinline__ float to_float(Fp16 value) {
+  return __half2float(value);
+}
+
+template <class T>
+__device__ __forceinline__ T from_float(float value);
+template <>
+__device__ __forceinline__ float from_float<float>(float value) {
+  return value;
+}
+template <>
+__device__ __forceinline__ Bf16 from_float<Bf16>(float value) {
+  return __float2bfloat16_rn(value);
+}
+template <>
+__device__ __forceinline__ Fp16 from_float<Fp16>(float value) {
+  return __float2half_rn(value);
+}
+
+// The value as T holds it.
+template <class T>
+__device__ __forceinline__ float rounded(float value) {
+  return to_float(from_float<T>(value));
+}
+
+// N elements of T moved as one access; N * sizeof(T) is the alignment it needs.
+template <class T, int N>
+struct alignas(N * sizeof(T)) Pack {
+  T value[N];
+};
+
+template <class T>
+constexpr int kPerPack = 16 / static_cast<int>(sizeof(T));
+
+template <class T, int N>
+__device__ __forceinline__ void load(const void* base, std::int64_t index, float (&to)[N]) {
+  const Pack<T, N> pack = *reinterpret_cast<const Pack<T, N>*>(static_cast<const T*>(base) + index);
+#pragma unroll
+  for (int i = 0; i < N; ++i) to[i] = to_float(pack.value[i]);
+}
+
+template <class T, int N>
+__device__ __forceinline__ void store(void* base, std::int64_t index, const float (&from)[N]) {
+  Pack<T, N> pack;
+#pragma unroll
+  for (int i = 0; i < N; ++i) pack.value[i] = from_float<T>(from[i]);
+  *reinterpret_cast<Pack<T, N>*>(static_cast<T*>(base) + index) = pack;
+}
+
+// Eight floats are two accesses.
+__device__ __forceinline__ void load_floats(const float* from, float (&to)[8]) {
+  float low[4], high[4];
+  load<float, 4>(from, 0, low);
+  load<float, 4>(from, 4, high);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) to[i] = low[i], to[i + 4] = high[i];
+}
+__device__ __forceinline__ void load_floats(const float* from, float (&to)[4]) {
+  load<float, 4>(from, 0, to);
+}
+__device__ __forceinline__ void load_floats(const float* from, float (&to)[1]) {
+  to[0] = from[0];
+}
+
+template <int kWidth = 32, class V>
+__device__ __forceinline__ V warp_sum(V value) {
+#pragma unroll
+  for (int offset = kWidth / 2; offset > 0; offset /= 2)
+    value += __shfl_xor_sync(0xffffffffu, value, offset);
+  return value;
+}
+__device__ __forceinline__ float warp_max(float value) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2)
+    value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, offset));
+  return value;
+}
+
+// The sum over the block, in all threads. REQUIRES blockDim.x a multiple of 32. May be called
+// again.
+template <class V>
+__device__ __forceinline__ V block_sum(V value) {
+  __shared__ V warps[32];
+  value = warp_sum(value);
+  __syncthreads();
+  if ((threadIdx.x & 31) == 0) warps[threadIdx.x >> 5] = value;
+  __syncthreads();
+  const int lane = threadIdx.x & 31;
+  return warp_sum(lane < (blockDim.x + 31) / 32 ? warps[lane] : V(0));
+}
+__device__ __forceinline__ float block_max(float value) {
+  __shared__ float warps[32];
+  value = warp_max(value);
+  __syncthreads();
+  if ((threadIdx.x & 31) == 0) warps[threadIdx.x >> 5] = value;
+  __syncthreads();
+  const int lane = threadIdx.x & 31;
+  return warp_max(lane < (blockDim.x + 31) / 32 ? warps[lane] : -INFINITY);
+}
+
+inline bool aligned(const void* pointer) {
+  return (reinterpret_cast<std::uintptr_t>(pointer) & 15u) == 0;
+}
+// Whether every row of a matrix begins on a 16-byte boundary.
+inline bool aligned(const void* pointer, std::int64_t stride, int per_pack) {
+  return aligned(pointer) && stride % per_pack == 0;
+}
+
+inline int launch_status() {
+  return static_cast<int>(cudaPeekAtLastError() ? cudaGetLastError() : cudaSuccess);
+}
+inline cudaStream_t as_stream(void* stream) {
+  return static_cast<cudaStream_t>(stream);
+}
+
+template <class F>
+int by_element(Element element, const F& call) {
+  switch (element) {
+    case Element::fp32:
+      return call(float{});
+    case Element::bf16:
+      return call(Bf16{});
+    case Element::fp16:
+      return call(Fp16{});
+  }
+  return cudaErrorInvalidValue;
+}
+
+// sum[c] += partial[0][c] + partial[1][c] + ... in that order (in 32 interleaved lanes).
+int add_partials(const float* partial, int num_blocks, std::int64_t columns, std::int64_t stride,
+                 void* sum, Element element, cudaStream_t stream);
+
+}  // namespace wmtp::kernels

@@ -1,0 +1,250 @@
+// Groups of lanes turn one head: a lane holds N features of the first half and the N they pair
+// with.
+#include "wmtp/kernels/cuda/common.cuh"
+
+namespace wmtp::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+
+template <int N>
+struct Halves {
+  float first[N], second[N];
+};
+
+template <class T, int N>
+__device__ __forceinline__ Halves<N> load_head(const void* base, std::int64_t at, int half) {
+  Halves<N> head;
+  load<T, N>(base, at, head.first);
+  load<T, N>(base, at + half, head.second);
+  return head;
+}
+
+template <class T, int N>
+__device__ __forceinline__ void store_head(void* base, std::int64_t at, int half,
+                                           const Halves<N>& head) {
+  store<T, N>(base, at, head.first);
+  store<T, N>(base, at + half, head.second);
+}
+
+// sign 1 turns, -1 turns back.
+template <int N>
+__device__ __forceinline__ void turn(Halves<N>& head, const float* cos, const float* sin,
+                                     float sign) {
+  float c[N], s[N];
+  load_floats(cos, c);
+  load_floats(sin, s);
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const float first = head.first[i], second = head.second[i], turned = s[i] * sign;
+    head.first[i] = first * c[i] - second * turned;
+    head.second[i] = second * c[i] + first * turned;
+  }
+}
+
+template <class T, int N, int kLanes, bool kNorm>
+__global__ void __launch_bounds__(kThreads) rope_kernel(const CudaRope a) {
+  const int half = a.head_dim / 2, lane = threadIdx.x % kLanes;
+  const int num_rotated = a.num_q + a.num_kv;
+  const std::int64_t item =
+      (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) / kLanes;
+  const std::int64_t token = item / num_rotated;
+  const int i = static_cast<int>(item % num_rotated), offset = i * a.head_dim + lane * N;
+  const bool inside = token < a.tokens;  // the others still take part in the shuffles
+  Halves<N> head = {};
+  if (inside) head = load_head<T, N>(a.qkv, token * a.qkv_stride + offset, half);
+  if (kNorm) {
+    float squares = 0;
+#pragma unroll
+    for (int j = 0; j < N; ++j)
+      squares += head.first[j] * head.first[j] + head.second[j] * head.second[j];
+    const float mean = warp_sum<kLanes>(squares) / static_cast<float>(a.head_dim);
+    const float rstd = rsqrtf(mean + a.eps);
+    if (inside && lane == 0) a.rstd[token * num_rotated + i] = rstd;
+    const Halves<N> weight = load_head<T, N>(i < a.num_q ? a.q_weight : a.k_weight, lane * N, half);
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      head.first[j] = rounded<T>(rounded<T>(head.first[j] * rstd) * weight.first[j]);
+      head.second[j] = rounded<T>(rounded<T>(head.second[j] * rstd) * weight.second[j]);
+    }
+  }
+  if (!inside) return;
+  turn(head, a.cos + token * half + lane * N, a.sin + token * half + lane * N, 1.0f);
+  if (kNorm)
+    store_head<T, N>(a.out, token * a.out_stride + offset, half, head);
+  else
+    store_head<T, N>(a.qkv, token * a.qkv_stride + offset, half, head);
+}
+
+// Sums of one lane position over its block's heads: shared is [groups][2][head_dim].
+template <int N, int kLanes>
+__device__ void write_partials(const CudaRopeBackward& a, const Halves<N> (&sums)[2],
+                               float* shared) {
+  const int half = a.head_dim / 2, lane = threadIdx.x % kLanes, group = threadIdx.x / kLanes;
+  constexpr int kGroups = kThreads / kLanes;
+#pragma unroll
+  for (int kind = 0; kind < 2; ++kind)
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      float* row = shared + (group * 2 + kind) * a.head_dim + lane * N + j;
+      row[0] = sums[kind].first[j];
+      row[half] = sums[kind].second[j];
+    }
+  __syncthreads();
+  for (int c = threadIdx.x; c < 2 * a.head_dim; c += kThreads) {
+    float total = 0;
+    for (int g = 0; g < kGroups; ++g) total += shared[g * 2 * a.head_dim + c];
+    a.partial[static_cast<std::int64_t>(blockIdx.x) * 2 * a.head_dim + c] = total;
+  }
+}
+
+// Where the gradient of head i of a token comes from.
+struct Source {
+  const void* base;
+  std::int64_t at;
+};
+
+__device__ __forceinline__ Source source_of(const CudaRopeBackward& a, std::int64_t token, int i) {
+  if (i < a.num_q) return {a.dq, token * a.dq_token + i * a.dq_head};
+  i -= a.num_q;
+  if (i < a.num_kv) return {a.dk, token * a.dk_token + i * a.dk_head};
+  i -= a.num_kv;
+  return {a.dv, token * a.dv_token + i * a.dv_head};
+}
+
+template <class T, int N, int kLanes, bool kNorm>
+__global__ void __launch_bounds__(kThreads) rope_backward_kernel(const CudaRopeBackward a) {
+  extern __shared__ float shared[];
+  const int half = a.head_dim / 2, lane = threadIdx.x % kLanes;
+  const int num_rotated = a.num_q + a.num_kv, num_heads = num_rotated + a.num_kv;
+  const std::int64_t num_items = a.tokens * num_heads;
+  constexpr int kGroups = kThreads / kLanes;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kGroups;
+  Halves<N> sums[2] = {};
+  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kGroups; first < num_items;
+       first += step) {
+    const std::int64_t item = first + threadIdx.x / kLanes;
+    const bool inside = item < num_items;
+    const std::int64_t token = inside ? item / num_heads : 0;
+    const int i = inside ? static_cast<int>(item % num_heads) : 0;
+    Halves<N> g = {};
+    if (inside) {
+      const Source source = source_of(a, token, i);
+      g = load_head<T, N>(source.base, source.at + lane * N, half);
+      if (i < num_rotated)
+        turn(g, a.cos + token * half + lane * N, a.sin + token * half + lane * N, -1.0f);
+    }
+    if (kNorm) {
+      const bool normalised = inside && i < num_rotated, is_q = i < a.num_q;
+      Halves<N> x = {}, weight = {};
+      float rstd = 0, dot = 0;
+      if (normalised) {
+        rstd = a.rstd[token * num_rotated + i];
+        x = load_head<T, N>(a.qkv, token * a.qkv_stride + i * a.head_dim + lane * N, half);
+        weight = load_head<T, N>(is_q ? a.q_weight : a.k_weight, lane * N, half);
+      }
+#pragma unroll
+      for (int j = 0; j < N; ++j) {
+        x.first[j] *= rstd;
+        x.second[j] *= rstd;
+        const float first = g.first[j] * x.first[j], second = g.second[j] * x.second[j];
+        sums[0].first[j] += is_q ? first : 0.0f;
+        sums[0].second[j] += is_q ? second : 0.0f;
+        sums[1].first[j] += is_q ? 0.0f : first;
+        sums[1].second[j] += is_q ? 0.0f : second;
+        dot += first * weight.first[j] + second * weight.second[j];
+      }
+      const float mean = warp_sum<kLanes>(dot) / static_cast<float>(a.head_dim);
+      if (normalised) {
+#pragma unroll
+        for (int j = 0; j < N; ++j) {
+          g.first[j] = rstd * (g.first[j] * weight.first[j] - x.first[j] * mean);
+          g.second[j] = rstd * (g.second[j] * weight.second[j] - x.second[j] * mean);
+        }
+      }
+    }
+    if (inside)
+      store_head<T, N>(a.dqkv, token * a.dqkv_stride + i * a.head_dim + lane * N, half, g);
+  }
+  if (kNorm && a.partial) write_partials<N, kLanes>(a, sums, shared);
+}
+
+template <int kLanes>
+struct Lanes {
+  static constexpr int value = kLanes;
+};
+
+template <class F>
+int by_lanes(int head_dim, int per_pack, const F& call) {
+  if ((head_dim / 2) % per_pack != 0) return cudaErrorInvalidConfiguration;
+  switch (head_dim / 2 / per_pack) {
+    case 1:
+      return call(Lanes<1>{});
+    case 2:
+      return call(Lanes<2>{});
+    case 4:
+      return call(Lanes<4>{});
+    case 8:
+      return call(Lanes<8>{});
+    case 16:
+      return call(Lanes<16>{});
+    case 32:
+      return call(Lanes<32>{});
+    default:
+      return static_cast<int>(cudaErrorInvalidConfiguration);
+  }
+}
+
+}  // namespace
+
+int launch_rope(const CudaRope& a, void* stream) {
+  return by_element(a.element, [&](auto type) {
+    using T = decltype(type);
+    constexpr int n = kPerPack<T>;
+    return by_lanes(a.head_dim, n, [&](auto lanes) {
+      constexpr int kLanes = decltype(lanes)::value;
+      const std::int64_t threads = a.tokens * (a.num_q + a.num_kv) * kLanes;
+      const auto blocks = static_cast<unsigned>((threads + kThreads - 1) / kThreads);
+      if (a.q_weight)
+        rope_kernel<T, n, kLanes, true><<<blocks, kThreads, 0, as_stream(stream)>>>(a);
+      else
+        rope_kernel<T, n, kLanes, false><<<blocks, kThreads, 0, as_stream(stream)>>>(a);
+      return launch_status();
+    });
+  });
+}
+
+int launch_rope_backward(const CudaRopeBackward& a, void* stream) {
+  const int status = by_element(a.element, [&](auto type) {
+    using T = decltype(type);
+    constexpr int n = kPerPack<T>;
+    return by_lanes(a.head_dim, n, [&](auto lanes) {
+      constexpr int kLanes = decltype(lanes)::value;
+      const std::int64_t threads = a.tokens * (a.num_q + 2 * a.num_kv) * kLanes;
+      const auto all = static_cast<unsigned>((threads + kThreads - 1) / kThreads);
+      if (a.q_weight) {
+        const std::size_t shared =
+            a.partial ? sizeof(float) * (kThreads / kLanes) * 2 * a.head_dim : 0;
+        const auto kernel = rope_backward_kernel<T, n, kLanes, true>;
+        const cudaError_t set = cudaFuncSetAttribute(
+            kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
+        if (set != cudaSuccess) return static_cast<int>(set);
+        kernel<<<a.partial ? a.num_blocks : all, kThreads, shared, as_stream(stream)>>>(a);
+      } else {
+        rope_backward_kernel<T, n, kLanes, false><<<all, kThreads, 0, as_stream(stream)>>>(a);
+      }
+      return launch_status();
+    });
+  });
+  if (status != 0 || !a.partial) return status;
+  if (a.dq_weight) {
+    const int added = add_partials(a.partial, a.num_blocks, a.head_dim, 2 * a.head_dim, a.dq_weight,
+                                   a.dweight_element, as_stream(stream));
+    if (added != 0) return added;
+  }
+  if (!a.dk_weight) return 0;
+  return add_partials(a.partial + a.head_dim, a.num_blocks, a.head_dim, 2 * a.head_dim, a.dk_weight,
+                      a.dweight_element, as_stream(stream));
+}
+
+}  // namespace wmtp::kernels

@@ -1,0 +1,41 @@
+#include <cuda_runtime.h>
+
+#include "wmtp/kernels/cuda/launchers.h"
+
+namespace wmtp::kernels {
+
+int launch_rms_norm(const CudaRmsNorm&, void*);
+int launch_rms_norm_backward(const CudaRmsNormBackward&, void*);
+int launch_rope(const CudaRope&, void*);
+int launch_rope_backward(const CudaRopeBackward&, void*);
+int launch_swiglu(const CudaSwiglu&, void*);
+int launch_embedding(const CudaEmbedding&, void*);
+int launch_embedding_backward(const CudaEmbeddingBackward&, void*);
+int launch_cross_entropy(const CudaCrossEntropy&, void*);
+int launch_adamw(const CudaAdamW&, void*);
+int launch_squared_norm(const CudaSquaredNorm&, void*);
+
+namespace {
+
+const char* error_text(int code) {
+  return cudaGetErrorString(static_cast<cudaError_t>(code));
+}
+
+}  // namespace
+
+const CudaKernels& cuda_kernels() {
+  static const CudaKernels table{launch_rms_norm,
+                                 launch_rms_norm_backward,
+                                 launch_rope,
+                                 launch_rope_backward,
+                                 launch_swiglu,
+                                 launch_embedding,
+                                 launch_embedding_backward,
+                                 launch_cross_entropy,
+                                 launch_adamw,
+                                 launch_squared_norm,
+                                 error_text};
+  return table;
+}
+
+}  // namespace wmtp::kernels
