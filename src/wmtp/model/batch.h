@@ -1,6 +1,7 @@
 // What the model reads of a micro-batch, on its device. N tokens of all documents end to end (padded rows are
 // documents too), M_k of them with a target for head k.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "wmtp/kernels/attention.h"
@@ -16,11 +17,20 @@ struct HeadTargets {
   std::int64_t count() const { return rows_M.size(0); }
 };
 
+// Who the tokens belong to: what dropout masks are keyed by.
+struct Dropout {
+  std::uint64_t seed = 0;
+  std::int64_t step = 0;
+  std::vector<std::uint64_t> sample_ids;   // one per document
+  Tensor document_N, position_N;           // int32
+};
+
 struct Batch {
   Tensor tokens_N;                   // int32
   kernels::Documents documents;
   kernels::RopeTable rope;
   std::vector<HeadTargets> heads;    // one per prediction head; may be empty for value-only passes
+  std::optional<Dropout> dropout = {};   // absent: evaluation
   std::int64_t num_tokens() const { return tokens_N.size(0); }
 };
 

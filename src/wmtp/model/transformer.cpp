@@ -4,8 +4,10 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/zeros_like.h>
+#include <fmt/format.h>
 
 #include "wmtp/core/error.h"
+#include "wmtp/model/adapters.h"
 #include "wmtp/kernels/embedding.h"
 #include "wmtp/kernels/gemm.h"
 #include "wmtp/kernels/linear_cross_entropy.h"
@@ -36,6 +38,27 @@ Transformer::Transformer(const ModelConfig& config, WeightAccess& access, GradSi
       block_(block_shape(config)),
       num_trunk_blocks_(config.num_trunk_blocks()) {}
 
+std::string Transformer::block_name(UnitId unit) const {
+  const std::int64_t block = unit.value() - 1;
+  return block < config_.num_layers() ? fmt::format("model.layers.{}", block)
+                                      : fmt::format("model.extra_heads.{}", block - config_.num_layers());
+}
+
+BlockParams Transformer::params_of(UnitId unit, const UnitBuffers& buffers, const Tensor& grad, const Batch& batch,
+                                   const Tensor& rows_M) const {
+  BlockParams params = block_params(config_, buffers, grad);
+  if (options_.lora)
+    attach_adapters({.config = &config_,
+                     .lora = &*options_.lora,
+                     .block = block_name(unit),
+                     .buffers = buffers,
+                     .grad = grad,
+                     .dropout = batch.dropout ? &*batch.dropout : nullptr,
+                     .rows_M = rows_M},
+                    params);
+  return params;
+}
+
 TrunkPass Transformer::forward_trunk(const Batch& batch) {
   TrunkPass pass;
   pass.root = std::make_unique<HeldRoot>(config_, access_, sink_);
@@ -44,7 +67,7 @@ TrunkPass Transformer::forward_trunk(const Batch& batch) {
   kernels::embedding(batch.tokens_N, embedding_VD, stream.base_ND);
   for (std::int64_t i = 0; i < num_trunk_blocks_; ++i) {
     const AcquiredUnit unit(access_, trunk_unit(i), Pass::forward);
-    const BlockParams params = block_params(config_, unit.buffers(), Tensor());
+    const BlockParams params = params_of(trunk_unit(i), unit.buffers(), Tensor(), batch);
     BlockOutput out = block_.forward(params, stream, Tensor(), context(batch), options_.recompute, sink_ != nullptr);
     stream = std::move(out.stream);
     if (sink_) pass.blocks.push_back(std::move(out.kept));
@@ -61,7 +84,8 @@ HeadPass Transformer::forward_head(const TrunkPass& trunk, const Batch& batch, i
   ResidualStream stream{trunk.hidden_ND, Tensor()};
   if (config_.n_future > 1) {
     pass.unit = std::make_unique<AcquiredUnit>(access_, head_unit(head), sink_ ? Pass::backward : Pass::forward);
-    pass.params = block_params(config_, pass.unit->buffers(), sink_ ? sink_->open(head_unit(head)) : Tensor());
+    pass.params = params_of(head_unit(head), pass.unit->buffers(), sink_ ? sink_->open(head_unit(head)) : Tensor(),
+                            batch, rows_M);
     // Its backward follows at once, so recomputing a head would save nothing.
     BlockOutput out = block_.forward(pass.params, stream, rows_M, context(batch), Recompute::none, sink_ != nullptr);
     stream = std::move(out.stream);
@@ -128,7 +152,7 @@ void Transformer::backward_trunk(TrunkPass trunk, const Batch& batch) {
   Tensor dx_ND = std::move(trunk.dhidden_ND);
   for (std::int64_t i = num_trunk_blocks_ - 1; i >= 0; --i) {
     const AcquiredUnit unit(access_, trunk_unit(i), Pass::backward);
-    const BlockParams params = block_params(config_, unit.buffers(), sink_->open(trunk_unit(i)));
+    const BlockParams params = params_of(trunk_unit(i), unit.buffers(), sink_->open(trunk_unit(i)), batch);
     dx_ND = block_.backward(params, std::move(trunk.blocks.back()), dx_ND, context(batch), options_.recompute);
     trunk.blocks.pop_back();
     sink_->close(trunk_unit(i));

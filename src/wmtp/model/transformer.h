@@ -9,6 +9,7 @@
 
 #include "wmtp/model/batch.h"
 #include "wmtp/model/block.h"
+#include "wmtp/model/lora.h"
 #include "wmtp/model/model_config.h"
 #include "wmtp/model/unit_views.h"
 #include "wmtp/model/weight_access.h"
@@ -19,6 +20,7 @@ struct TransformerOptions {
   Recompute recompute = Recompute::none;
   kernels::AttentionOptions attention;
   std::int64_t loss_chunk_rows = 0;   // 0: the kernel's own choice
+  std::optional<LoraConfig> lora = {};   // the units are those of lora_units
 };
 
 // The root unit, held from the trunk's forward to the end of its backward.
@@ -69,6 +71,10 @@ class Transformer {
  private:
   UnitId trunk_unit(std::int64_t block) const { return UnitId(static_cast<int>(1 + block)); }
   UnitId head_unit(int head) const { return UnitId(static_cast<int>(1 + num_trunk_blocks_ + head)); }
+  std::string block_name(UnitId unit) const;
+  // Views of a block's weights, adapters included; `grad` undefined: forward only.
+  BlockParams params_of(UnitId unit, const UnitBuffers& buffers, const Tensor& grad, const Batch& batch,
+                        const Tensor& rows_M = {}) const;
   BlockContext context(const Batch& batch) const { return {&batch.documents, &batch.rope, options_.attention}; }
 
   ModelConfig config_;

@@ -17,7 +17,7 @@ class FlatReader {
     auto view = [&](const Tensor& flat) {
       return flat.defined() ? flat.narrow(0, begin, rows * columns).view({rows, columns}) : Tensor();
     };
-    return {view(weights_), view(grad_)};
+    return {view(weights_), view(grad_), {}};
   }
 
   NormWeight vector(std::int64_t size) {

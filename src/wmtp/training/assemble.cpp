@@ -26,6 +26,11 @@ class TrainableModel::Binding : public model::WeightAccess, public model::GradSi
 
 namespace {
 
+std::vector<layout::UnitSpec> units_of(const AssembleOptions& options) {
+  return options.transformer.lora ? model::lora_units(options.model, *options.transformer.lora)
+                                  : model::model_units(options.model);
+}
+
 std::vector<optim::TrainedShard> trained_shards(parallel::Runtime& runtime) {
   std::vector<optim::TrainedShard> shards;
   const int rank = runtime.placement().shard_rank(runtime.options().strategy);
@@ -45,7 +50,7 @@ Tensor device_inv_freq(const model::ModelConfig& config, const parallel::Paralle
 }  // namespace
 
 TrainableModel::TrainableModel(const AssembleOptions& options, const parallel::Groups& groups)
-    : runtime_(model::model_units(options.model), options.parallel, groups),
+    : runtime_(units_of(options), options.parallel, groups),
       binding_(std::make_unique<Binding>(runtime_)),
       transformer_(std::make_unique<model::Transformer>(options.model, *binding_, binding_.get(), options.transformer)),
       optimizer_(std::make_unique<optim::AdamW>(trained_shards(runtime_), options.groups, options.adamw)),

@@ -1,0 +1,77 @@
+#include "wmtp/model/adapters.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/index_select.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "wmtp/core/rng.h"
+
+namespace wmtp::model {
+namespace {
+
+struct Target {
+  std::string_view module, name;
+  Projection* projection;
+  std::int64_t inputs, outputs, first_output;
+  bool after_attention;
+};
+
+std::array<Target, 7> targets_of(const ModelConfig& c, BlockParams& params) {
+  const std::int64_t q = c.num_heads * c.head_dim, kv = c.num_kv_heads * c.head_dim, d = c.dim, f = c.ffn_dim;
+  return {{{"self_attn", "q_proj", &params.qkv, d, q, 0, false},
+           {"self_attn", "k_proj", &params.qkv, d, kv, q, false},
+           {"self_attn", "v_proj", &params.qkv, d, kv, q + kv, false},
+           {"self_attn", "o_proj", &params.o, q, d, 0, true},
+           {"mlp", "gate_proj", &params.gate_up, d, f, 0, true},
+           {"mlp", "up_proj", &params.gate_up, d, f, f, true},
+           {"mlp", "down_proj", &params.down, f, d, 0, true}}};
+}
+
+kernels::DropoutMask draw_mask(const AdapterSource& source, const Target& target) {
+  const Dropout& dropout = *source.dropout;
+  const auto count = static_cast<std::int64_t>(dropout.sample_ids.size());
+  const Tensor streams = at::empty({count}, at::kLong);
+  for (std::int64_t d = 0; d < count; ++d)
+    streams.data_ptr<std::int64_t>()[d] = static_cast<std::int64_t>(
+        stream_id(fmt::format("dropout/{}.{}.{}/{}/{}", source.block, target.module, target.name, dropout.step,
+                              dropout.sample_ids[static_cast<std::size_t>(d)])));
+  auto rows_of = [&](const Tensor& all_N) {
+    return target.after_attention && source.rows_M.defined() ? at::index_select(all_N, 0, source.rows_M) : all_N;
+  };
+  return {.p = source.lora->dropout,
+          .seed = dropout.seed,
+          .streams_D = streams.to(dropout.document_N.device()),
+          .document_N = rows_of(dropout.document_N),
+          .position_N = rows_of(dropout.position_N)};
+}
+
+}  // namespace
+
+void attach_adapters(const AdapterSource& source, BlockParams& params) {
+  if (!source.buffers.frozen.defined() || !source.buffers.trained.defined()) return;
+  const std::int64_t rank = source.lora->rank;
+  std::int64_t at = 0;
+  auto take = [&](std::int64_t rows, std::int64_t columns) {
+    auto view = [&](const Tensor& flat) {
+      return flat.defined() ? flat.narrow(0, at, rows * columns).view({rows, columns}) : Tensor();
+    };
+    std::pair<Tensor, Tensor> views{view(source.buffers.trained), view(source.grad)};
+    at += rows * columns;
+    return views;
+  };
+  for (const Target& target : targets_of(*source.config, params)) {
+    if (std::ranges::find(source.lora->targets, target.name) == source.lora->targets.end()) continue;
+    Adapter adapter;
+    std::tie(adapter.a_RI, adapter.da_RI) = take(rank, target.inputs);
+    std::tie(adapter.b_OR, adapter.db_OR) = take(target.outputs, rank);
+    adapter.scale = source.lora->scale();
+    adapter.first_output = target.first_output;
+    if (source.dropout && source.lora->dropout > 0) adapter.mask = draw_mask(source, target);
+    target.projection->adapters.push_back(std::move(adapter));
+  }
+}
+
+}  // namespace wmtp::model
