@@ -9,6 +9,9 @@ add_compile_options(-fPIC -Wall -Wextra -Werror -Wno-psabi -fstack-protector-str
 add_compile_definitions(_GLIBCXX_ASSERTIONS)
 add_link_options($<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-pie> -Wl,-z,relro,-z,now)
 
+# The GPU plugin resolves core/, tensor/ and comm/ against the program that loads it.
+set(CMAKE_ENABLE_EXPORTS ON)
+
 find_program(WMTP_CCACHE ccache)
 if(WMTP_CCACHE)
   # Paths relative to the checkout, so that all checkouts of a user share one cache.

@@ -1,0 +1,154 @@
+// wmtp_probe: one forward and backward of a model, written out for an independent implementation to compare with.
+//   wmtp_probe --preset P [--blocks L --heads n] --device cpu|cuda --dtype fp32|bf16 --batch B --seq T --out DIR
+// DIR/weights.safetensors (what was computed with), DIR/grads.safetensors (fp32), DIR/logits.safetensors with --logits,
+// DIR/probe.json {loss, head_losses, tokens [B][T]}. Every token is a target; rows are documents of T tokens.
+#include <ATen/ops/full.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "wmtp/checkpoint/safetensors.h"
+#include "wmtp/checkpoint/safetensors_tensor.h"
+#include "wmtp/core/error.h"
+#include "wmtp/core/json.h"
+#include "wmtp/model/init_weights.h"
+#include "wmtp/model/local_weights.h"
+#include "wmtp/model/presets.h"
+#include "wmtp/model/transformer.h"
+#include "wmtp/model/weight_names.h"
+#include "wmtp/tensor/cuda_plugin.h"
+#include "wmtp/training/synthetic_batch.h"
+
+namespace {
+
+using namespace wmtp;
+
+struct Flags {
+  std::string preset = "micro", device = "cpu", dtype = "fp32", recompute = "none", attention = "auto";
+  std::filesystem::path out = "probe";
+  std::int64_t blocks = 0, heads = 0;
+  int batch = 2, seq = 16;
+  bool logits = false;
+};
+
+void write_tensors(const std::filesystem::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors) {
+  std::vector<checkpoint::StoredTensor> stored;
+  for (const auto& [name, tensor] : tensors)
+    stored.push_back({.name = name,
+                      .dtype = checkpoint::to_stored(tensor.scalar_type()),
+                      .shape = tensor.sizes().vec()});
+  checkpoint::SafetensorsWriter writer(path, stored);
+  for (const checkpoint::StoredTensor& entry : writer.tensors())
+    for (const auto& [name, tensor] : tensors)
+      if (name == entry.name) writer.write(checkpoint::bytes_of(tensor.cpu().contiguous()));
+  writer.commit();
+}
+
+model::ModelConfig shape_of(const Flags& flags) {
+  model::ModelConfig config = model::preset(flags.preset);
+  if (flags.blocks > 0) config.num_blocks = flags.blocks;
+  if (flags.heads > 0) config.n_future = flags.heads;
+  model::validate(config, "the command line");
+  return config;
+}
+
+// Gradients are summed in fp32 beside bf16 weights, as a training run does.
+class ProbeWeights : public model::LocalWeights {
+ public:
+  ProbeWeights(std::vector<layout::UnitSpec> units, DType dtype, c10::Device device)
+      : LocalWeights(units, dtype, device, false), grads_(units, kFloat32, device, true) {}
+  Tensor open(UnitId unit) override { return grads_.open(unit); }
+  Tensor grad_of(std::string_view name) const { return grads_.grad(name); }
+
+ private:
+  model::LocalWeights grads_;
+};
+
+void probe(const Flags& flags) {
+  const model::ModelConfig config = shape_of(flags);
+  const c10::Device device = flags.device == "cuda" ? c10::Device(c10::kCUDA, 0) : c10::Device(c10::kCPU);
+  const DType dtype = dtype_from_name(flags.dtype);
+  ProbeWeights weights(model::model_units(config), dtype, device);
+  weights.fill([&](const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
+    const Tensor host = at::empty({out.numel()}, at::kFloat);
+    model::draw_weights(param, 3, config.initializer_range, begin, host);
+    out.copy_(host);
+  });
+  const auto recompute = flags.recompute == "block"   ? model::Recompute::block
+                         : flags.recompute == "light" ? model::Recompute::light
+                                                      : model::Recompute::none;
+  const auto choice = flags.attention == "flash" ? kernels::AttentionChoice::flash : kernels::AttentionChoice::automatic;
+  model::Transformer transformer(config, weights, &weights,
+                                 {.recompute = recompute, .attention = {.choice = choice}, .loss_chunk_rows = 0});
+
+  const auto synthetic = training::synthetic_batch({flags.batch, flags.seq, config.vocab_size, false}, 1, 0);
+  const std::vector<float> frequencies = model::inv_freq(config);
+  Tensor inv_freq = at::empty({static_cast<std::int64_t>(frequencies.size())}, at::kFloat);
+  std::copy(frequencies.begin(), frequencies.end(), inv_freq.data_ptr<float>());
+  const int heads = static_cast<int>(config.n_future);
+  const model::Batch batch = training::upload(synthetic.view(), heads, inv_freq.to(device));
+
+  Json report;
+  std::vector<std::pair<std::string, Tensor>> values, grads, logits;
+  model::TrunkPass trunk = transformer.forward_trunk(batch);
+  double loss = 0;
+  for (int head = 0; head < heads; ++head) {
+    model::HeadPass pass = transformer.forward_head(trunk, batch, head);
+    if (flags.logits) logits.emplace_back("head" + std::to_string(head), transformer.logits(trunk, pass).to(at::kFloat));
+    const std::int64_t rows = batch.heads[static_cast<std::size_t>(head)].count();
+    const double scale = 1.0 / static_cast<double>(rows) / heads;
+    const Tensor nll = transformer.backward_head(trunk, std::move(pass), batch,
+                                                 at::full({rows}, scale, inv_freq.options().device(device)));
+    report["head_losses"].push_back(nll.mean().item<double>());
+    loss += nll.mean().item<double>() / heads;
+  }
+  transformer.backward_trunk(std::move(trunk), batch);
+  report["loss"] = loss;
+  for (int row = 0; row < flags.batch; ++row)
+    report["tokens"].push_back(std::vector<std::int32_t>(synthetic.tokens.begin() + row * flags.seq,
+                                                         synthetic.tokens.begin() + (row + 1) * flags.seq));
+  for (const auto& unit : weights.units())
+    for (const auto& param : unit.params) {
+      values.emplace_back(param.name, weights.param(param.name));
+      grads.emplace_back(param.name, weights.grad_of(param.name));
+    }
+  std::filesystem::create_directories(flags.out);
+  write_tensors(flags.out / "weights.safetensors", values);
+  write_tensors(flags.out / "grads.safetensors", grads);
+  if (flags.logits) write_tensors(flags.out / "logits.safetensors", logits);
+  std::ofstream(flags.out / "probe.json") << report.dump() << "\n";
+  std::cout << report["loss"] << std::endl;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Flags flags;
+  CLI::App app("one forward and backward, written out");
+  app.add_option("--preset", flags.preset);
+  app.add_option("--device", flags.device);
+  app.add_option("--dtype", flags.dtype);
+  app.add_option("--recompute", flags.recompute);
+  app.add_option("--attention", flags.attention);
+  app.add_option("--blocks", flags.blocks);
+  app.add_option("--heads", flags.heads);
+  app.add_option("--batch", flags.batch);
+  app.add_option("--seq", flags.seq);
+  app.add_option("--out", flags.out);
+  app.add_flag("--logits", flags.logits);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    if (flags.device == "cuda") {
+      const auto program = std::filesystem::canonical("/proc/self/exe");
+      const std::string why = load_cuda_plugin((program.parent_path().parent_path() / "lib/libwmtp_cuda.so").string());
+      if (!why.empty()) throw Error(ErrorKind::config, "probe", why);
+    }
+    probe(flags);
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << "wmtp_probe: " << error.what() << "\n";
+    return 1;
+  }
+}
