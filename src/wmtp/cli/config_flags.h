@@ -17,10 +17,9 @@ struct ConfigFlags {
 
   // Adds the three flags. BORROWS this, which must outlive the parse.
   void add_to(CLI::App& command, bool config_required = true);
-  // What to load; the environment is this process's. `session` gives the place of the installed
-  // files.
-  config::LoadRequest request(const Session& session) const;
-  config::ResolvedConfig load(const Session& session) const;  // throws config::ConfigError
+  // What to load; the environment is this process's, installed files lie beside the program.
+  config::LoadRequest request() const;
+  config::ResolvedConfig load() const;  // throws config::ConfigError
 };
 
 }  // namespace wmtp::cli
