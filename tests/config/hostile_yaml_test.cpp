@@ -1,8 +1,7 @@
 // Files that mean harm, or were written by mistake: each with the exact problem it gives.
-#include <sys/resource.h>
+#include <filesystem>
 
 #include "config/config_fixture.h"
-#include "wmtp/core/time.h"
 
 namespace wmtp::config {
 namespace {
@@ -208,9 +207,9 @@ TEST_F(HostileYaml, EachFileHasItsProblem) {
   int num_cases = 0;
   for (const Hostile& one : hostile_files()) {
     SCOPED_TRACE(one.name);
-    const auto start = Clock::now();
+    const double start = cpu_seconds();
     auto found = problems(one.text);
-    EXPECT_LT(seconds_since(start), 1.0);
+    EXPECT_LT(cpu_seconds() - start, 1.0);
     // Required keys that a useless file lacks are not the point here.
     std::erase_if(found,
                   [](const std::string& line) { return line.find("required key") != line.npos; });
@@ -228,18 +227,17 @@ TEST_F(HostileYaml, BigFilesCostNothing) {
        {"[",  "{",     "- ",  "? ",         "a: ",   "!x ",     "&a ",     "\"",
         "'",  "#",     "\n",  "%TAG ! x\n", "[a, ",  "{a: b, ", "|\n a\n", "x",
         "\t", "a:\n ", "*a ", "---\n",      "...\n", ": ",      "\\"}) {
-    const auto start = Clock::now();
+    const double start = cpu_seconds();
     problems(repeat(part, (1 << 20) / static_cast<int>(part.size())));
-    EXPECT_LT(seconds_since(start), 2.0) << part;
+    EXPECT_LT(cpu_seconds() - start, 2.0) << part;
   }
-  struct rusage before {
-  }, after{};
-  getrusage(RUSAGE_SELF, &before);
+  LoadRequest wanted = request("");
+  std::filesystem::resize_file(wanted.file, 100'000'000);
+  const double start = cpu_seconds();
   EXPECT_THAT(
-      problems(repeat("a: [1, 2, 3]\n", 8 << 20)),
-      ElementsAre("stage.yaml: cannot read stage.yaml: 109051904 bytes, the limit is 1048576"));
-  getrusage(RUSAGE_SELF, &after);
-  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 512 << 10);
+      problems_of(wanted),
+      ElementsAre("stage.yaml: cannot read stage.yaml: 100000000 bytes, the limit is 1048576"));
+  EXPECT_LT(cpu_seconds() - start, 0.1);
 }
 
 TEST_F(HostileYaml, ProblemsAreSortedAndAtMostFiftyShown) {

@@ -1,6 +1,5 @@
 #include "config/config_fixture.h"
 #include "wmtp/config/derived.h"
-#include "wmtp/core/time.h"
 
 namespace wmtp::config {
 namespace {
@@ -23,7 +22,7 @@ TEST_F(LayersTest, MinimalFileGetsDefaults) {
   EXPECT_EQ(config.training.learning_rate, 1e-5);
   EXPECT_EQ(config.runtime.run_dir, "runs/run");
   EXPECT_EQ(config.checkpoint.save_dir, "runs/run/checkpoints");
-  EXPECT_EQ(config.runtime.cache_dir, "/home/someone/.cache/wmtp");
+  EXPECT_EQ(config.runtime.cache_dir, "/u/someone/.cache/wmtp");
   EXPECT_EQ(config.training.max_grad_norm, 1.0);
   EXPECT_EQ(config.distributed.fsdp.sharding_strategy, ShardingStrategy::full_shard);
   EXPECT_THAT(config.dataset.train, ElementsAre("data.jsonl"));
@@ -92,9 +91,9 @@ TEST_F(LayersTest, ExtendsProblems) {
 
 TEST_F(LayersTest, LoadsInMilliseconds) {
   load(minimal());
-  const auto start = Clock::now();
+  const double start = cpu_seconds();
   for (int i = 0; i < 10; ++i) load(minimal());
-  EXPECT_LT(seconds_since(start) / 10, 0.05);  // a few ms; room for a busy machine
+  EXPECT_LT((cpu_seconds() - start) / 10, 0.05);  // a few ms; room for a busy machine
 }
 
 class OverrideTest : public ConfigTest {};

@@ -246,7 +246,7 @@ TEST_F(PathsTest, InputsMustExist) {
       ElementsAre("stage.yaml:3:18: dataset.train: \"data.jsonl\" does not exist",
                   "--override 1: models.policy.path: \"/no/model\" does not exist",
                   "--override 2: dataset.validation: \"stage.yaml\" does not exist",
-                  "--override 2: dataset.validation: \"/home/someone/v.jsonl\" does not exist"));
+                  "--override 2: dataset.validation: \"/u/someone/v.jsonl\" does not exist"));
   test::write_file(dir_ / "d.jsonl", "");
   wanted.overrides = {"dataset.train=" + (dir_ / "d.jsonl").string()};
   EXPECT_THAT(problems_of(wanted), IsEmpty());
