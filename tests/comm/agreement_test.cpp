@@ -6,6 +6,7 @@
 #include <future>
 
 #include "support/expect_error.h"
+#include "wmtp/core/failpoint.h"
 #include "wmtp/core/rng.h"
 
 namespace wmtp::comm {
@@ -65,6 +66,15 @@ TEST(Agreement, HundredRandomSingleDifferencesAreNamed) {
     for (const std::string& text : outcomes(facts, std::chrono::seconds(10)))
       ASSERT_EQ(text, expected);
   }
+}
+
+// The control: with the agreement left out, the odd rank goes unseen.
+TEST(Agreement, SkippedAgreementSeesNothing) {
+  failpoint::configure({.spec = "comm.agree.post:nth=1+=skip", .rank = 0, .log_path = {}});
+  std::vector<Facts> facts(3, usual_facts());
+  facts[1].must_agree["build"] = "other";
+  for (const std::string& text : outcomes(facts, std::chrono::seconds(10))) EXPECT_EQ(text, "");
+  failpoint::configure({});
 }
 
 TEST(Agreement, MajorityAndTies) {

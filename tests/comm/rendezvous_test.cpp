@@ -13,6 +13,7 @@
 #include "support/temp_dir.h"
 #include "wmtp/comm/network.h"
 #include "wmtp/comm/private_folder.h"
+#include "wmtp/core/failpoint.h"
 #include "wmtp/core/time.h"
 
 namespace wmtp::comm {
@@ -142,6 +143,15 @@ TEST(Rendezvous, ForgedHelloIsRefused) {
   store.set("hello/hello/1", std::string(64, '0'));
   EXPECT_WMTP_ERROR(say_hello(store, launch, milliseconds(500)), ErrorKind::comm,
                     "the process that claims to be rank 1 does not know the run token");
+}
+
+// The control: with the hello left out, a forged one goes unseen.
+TEST(Rendezvous, SkippedHelloSeesNothing) {
+  failpoint::configure({.spec = "comm.hello=skip", .rank = 0, .log_path = {}});
+  const Store store = Store::in_process();
+  store.set("hello/hello/1", std::string(64, '0'));
+  EXPECT_NO_THROW(say_hello(store, rank_of(0, 2, ""), milliseconds(500)));
+  failpoint::configure({});
 }
 
 TEST(Rendezvous, TwoProcessesOfOneRank) {

@@ -11,6 +11,7 @@
 #include "support/multi_process.h"
 #include "support/temp_dir.h"
 #include "wmtp/comm/session.h"
+#include "wmtp/core/failpoint.h"
 #include "wmtp/core/json.h"
 #include "wmtp/core/time.h"
 #include "wmtp/tensor/dtype.h"
@@ -33,6 +34,8 @@ void run_steps(milliseconds step_limit,
   options.rendezvous.timeout = std::chrono::seconds(30);
   options.run_dir = worker_env("TEST_RUN_DIR");
   options.leave = leave_like_main;
+  options.beat = milliseconds(300);
+  options.dead_after = milliseconds(3000);
   auto session = ProcessGroupSession::start(comm::discover(comm::process_environment()), options);
   try {
     session->connect();
@@ -102,9 +105,9 @@ TEST(WatchdogMultirank, KilledRankZeroWithItsStore) {
 
 // The step limit speaks first.
 TEST(WatchdogMultirank, StoppedRankIsNamedWithinTheLimit) {
-  if (is_worker()) return run_steps(milliseconds(3500));
-  const Trial trial = disturb({.ranks = 3, .straggler_s = 2}, 1, SIGSTOP);
-  expect_survivors_left(trial, 1, 3.5 + 1 + 0.5);
+  if (is_worker()) return run_steps(milliseconds(1500));
+  const Trial trial = disturb({.ranks = 3, .straggler_s = 1}, 1, SIGSTOP);
+  expect_survivors_left(trial, 1, 1.5 + 1 + 0.5);
   ASSERT_TRUE(trial.hang.is_object());
   EXPECT_EQ(trial.hang["behind"], Json::array({1}));
   EXPECT_THAT(trial.hang["cause"].get<std::string>(), testing::HasSubstr("section 'step'"));
@@ -116,22 +119,22 @@ TEST(WatchdogMultirank, StoppedRankIsNamedWithinTheLimit) {
 // Long limits (first steps, NCCL): the missing beats speak first.
 TEST(WatchdogMultirank, StoppedRankIsNamedByItsMissingBeats) {
   if (is_worker()) return run_steps(std::chrono::seconds(600));
-  const Trial trial = disturb({.ranks = 2, .straggler_s = 2}, 1, SIGSTOP);
-  expect_survivors_left(trial, 1, 6.5);
+  const Trial trial = disturb({.ranks = 2, .straggler_s = 1}, 1, SIGSTOP);
+  expect_survivors_left(trial, 1, 3 + 1.5);
   ASSERT_TRUE(trial.hang.is_object());
   EXPECT_EQ(trial.hang["behind"], Json::array({1}));
 }
 
 // Rank 0 serves the store and stops: store calls never return, the limit still holds.
 TEST(WatchdogMultirank, StoppedStoreIsNoTrap) {
-  if (is_worker()) return run_steps(milliseconds(3500));
+  if (is_worker()) return run_steps(milliseconds(1500));
   const Trial trial =
       disturb({.ranks = 3,
                .env = {{"WMTP_RENDEZVOUS",
                         fmt::format("tcp://127.0.0.1:{}", 20'000 + (::getpid() + 1) % 10'000)}},
-               .straggler_s = 2},
+               .straggler_s = 1},
               0, SIGSTOP);
-  expect_survivors_left(trial, 0, 3.5 + 1 + 0.5);
+  expect_survivors_left(trial, 0, 1.5 + 1 + 0.5);
 }
 
 // A rank that waits for something else than its peers (its loader): it is behind, though it beats.
@@ -147,6 +150,26 @@ TEST(WatchdogMultirank, LateRankIsNamed) {
   const Json hang = read_json(run_dir / "hang-30.json");
   EXPECT_EQ(hang["behind"], Json::array({2}));
   EXPECT_THAT(results[0].output, testing::HasSubstr("rank 2 behind"));
+  EXPECT_THAT(results[2].output, testing::HasSubstr("nanosleep")) << "the stack of the late rank";
+}
+
+// Rank 1 leaves one collective out (failpoint), so its peer waits in the last one for ever.
+TEST(WatchdogMultirank, SkippedCollectiveIsNamed) {
+  if (is_worker()) {
+    failpoint::configure({.spec = "comm.collective.before:rank=1:nth=30=damage",
+                          .rank = worker_rank(),
+                          .log_path = {}});
+    return run_steps(milliseconds(1500), [](int, int step) {
+      if (step == 40) std::this_thread::sleep_for(std::chrono::seconds(60));
+    });
+  }
+  const TempDir run_dir;
+  const auto results =
+      launch_ranks({.ranks = 2, .env = {{"TEST_RUN_DIR", run_dir.path().string()}}});
+  for (const RankResult& result : results) EXPECT_EQ(result.code, 75) << result.output;
+  const Json hang = read_json(run_dir / "hang-39.json");
+  EXPECT_EQ(hang["behind"], Json::array({1}));
+  EXPECT_FALSE(hang["ranks"][0]["last_collectives"]["reduce"]["finished"].get<bool>());
 }
 
 // One code for all: the first failure's.

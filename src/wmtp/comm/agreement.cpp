@@ -7,6 +7,7 @@
 #include <set>
 
 #include "wmtp/core/error.h"
+#include "wmtp/core/failpoint.h"
 #include "wmtp/core/json.h"
 #include "wmtp/core/time.h"
 
@@ -121,6 +122,7 @@ std::vector<std::string> differences(const std::vector<Table>& by_rank, std::siz
 std::vector<std::string> agree(const Store& run_store, const Facts& mine,
                                const AgreementOptions& options) {
   if (options.world == 1) return {};
+  if (failpoint::pass("comm.agree.post") == failpoint::Action::skip) return {};
   const Store store = run_store.prefixed("agree/" + options.scope);
   store.set(fmt::format("facts/{}", options.rank), encode(mine));
   if (options.rank == 0) {

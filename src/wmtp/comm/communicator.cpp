@@ -7,6 +7,7 @@
 
 #include "wmtp/comm/agreement.h"
 #include "wmtp/core/error.h"
+#include "wmtp/core/failpoint.h"
 #include "wmtp/tensor/dtype.h"
 
 namespace wmtp::comm {
@@ -23,6 +24,12 @@ void require_multiple(std::string_view kind, const Tensor& whole, const Tensor& 
       whole.numel() == world * part.numel() && whole.scalar_type() == part.scalar_type(), kind,
       fmt::format("{} {} elements are not {} ranks x {} {} elements", whole.numel(),
                   name_of(whole.scalar_type()), world, part.numel(), name_of(part.scalar_type())));
+}
+
+// A damaged passage leaves this rank's collective out: what its peers then do is the test.
+bool left_out() {
+  const failpoint::Action action = failpoint::pass("comm.collective.before");
+  return action == failpoint::Action::skip || action == failpoint::Action::damage;
 }
 
 // Tells the log when its caller has waited.
@@ -67,6 +74,7 @@ void Communicator::check(const Tensor& tensor, std::string_view kind) const {
 
 Work Communicator::started(std::string_view kind, const Tensor& tensor, std::string_view label,
                            const std::function<Work()>& start) {
+  if (left_out()) return {};
   const auto number = log_->start(kind, tensor.numel(), wmtp::name_of(tensor.scalar_type()), label);
   if (tensor.numel() == 0) {
     log_->finish(number);
@@ -102,6 +110,7 @@ Work Communicator::broadcast(const Tensor& in_out, int root, std::string_view la
 }
 
 void Communicator::barrier(std::string_view label) {
+  if (left_out()) return;
   const auto number = log_->start("barrier", 0, "-", label);
   do_barrier();
   log_->finish(number);

@@ -10,6 +10,7 @@
 #include "wmtp/comm/rendezvous.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/error.h"
+#include "wmtp/core/failpoint.h"
 #include "wmtp/core/time.h"
 
 namespace wmtp::comm {
@@ -89,6 +90,7 @@ std::string hmac_sha256_hex(std::string_view key, std::string_view text) {
 }
 
 void say_hello(const Store& run_store, const LaunchEnv& launch, milliseconds timeout) {
+  if (failpoint::pass("comm.hello") == failpoint::Action::skip) return;
   const Store store = run_store.prefixed("hello");
   claim_rank(store, launch);
   if (launch.rank == 0) {

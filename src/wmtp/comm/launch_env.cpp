@@ -180,6 +180,7 @@ std::string run_id(EnvReader& env, const LaunchEnv& launch) {
 
 void read_common(EnvReader& env, const EnvLookup& lookup, LaunchEnv& launch) {
   launch.run_id = run_id(env, launch);
+  launch.keep_torch_log = env.has("TORCH_CPP_LOG_LEVEL");
   launch.torchelastic = env.has("TORCHELASTIC_RUN_ID");
   launch.restart_count =
       env.number_or("TORCHELASTIC_RESTART_COUNT",

@@ -37,6 +37,7 @@ struct LaunchEnv {
   std::string gloo_interface;      // first name of GLOO_SOCKET_IFNAME, or empty
   std::optional<int> omp_threads;  // OMP_NUM_THREADS
   bool kubernetes_job = false;     // PyTorchJob: one process per pod
+  bool keep_torch_log = false;     // TORCH_CPP_LOG_LEVEL is set
   bool torchelastic = false;       // TORCHELASTIC_RUN_ID is set
 
   std::vector<std::string> notices;              // for the user, in words

@@ -195,6 +195,7 @@ std::string gloo_address(const LaunchEnv& launch, const RendezvousOptions& optio
 
 Rendezvous meet(const LaunchEnv& launch, const RendezvousOptions& options) {
   if (launch.world == 1) return {Store::in_process(), "127.0.0.1", "one process"};
+  if (!launch.keep_torch_log) silence_c10d_log();
   Rendezvous meeting = find_store(launch, options);
   meeting.local_address = gloo_address(launch, options);
   meeting.store = meeting.store.prefixed(run_prefix(launch));

@@ -1,5 +1,6 @@
 #include "wmtp/comm/store.h"
 
+#include <c10/util/Logging.h>
 #include <fmt/format.h>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
@@ -56,6 +57,10 @@ Store wrap(c10::intrusive_ptr<c10d::Store> store, std::string prefix = {},
 }
 
 }  // namespace
+
+void silence_c10d_log() {
+  FLAGS_caffe2_log_level = c10::GLOG_FATAL;
+}
 
 Store Store::in_process() {
   return wrap(c10::make_intrusive<c10d::HashStore>());

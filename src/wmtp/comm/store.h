@@ -54,4 +54,8 @@ class Store {
   std::shared_ptr<const Body> body_;
 };
 
+// c10d logs every failed connection with a stack trace; our errors say it in a line. Called unless
+// the user set TORCH_CPP_LOG_LEVEL.
+void silence_c10d_log();
+
 }  // namespace wmtp::comm

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "wmtp/comm/stack_dump.h"
 #include "wmtp/comm/watchdog_state.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
@@ -90,10 +91,12 @@ void Watchdog::State::expire(std::unique_lock<std::mutex>& lock) {
     changed.wait_for(lock, kPostPatience, [&] { return !to_post || stop; });
   }
   lock.unlock();
+  dump_stacks(STDERR_FILENO);
   leave_once(failure);
 }
 
 Watchdog::Watchdog(WatchdogOptions options) : state_(std::make_shared<State>(std::move(options))) {
+  prepare_stack_dump();
   deadline_thread_ = std::thread([state = state_] { state->deadline_loop(); });
   if (state_->options.world > 1) std::thread([state = state_] { state->beat_loop(); }).detach();
 }
