@@ -82,8 +82,16 @@ def test_json_stays_json_under_launch(wmtp, tmp_path):
     assert {check["name"]: check["status"] for check in result["checks"]}["collectives"] == "OK"
 
 
+@pytest.fixture
+def slowness(wmtp):
+    """How much slower than an idle machine this one is just now: limits in seconds are scaled by it."""
+    start = time.monotonic()
+    wmtp.run("version")
+    return max(1.0, (time.monotonic() - start) / 0.6)
+
+
 @pytest.mark.parametrize("victim", [0, 2])
-def test_a_killed_rank_ends_all_within_two_seconds(wmtp, tmp_path, victim):
+def test_a_killed_rank_ends_all_within_two_seconds(wmtp, tmp_path, victim, slowness):
     with Held(wmtp, tmp_path, 3, "--max-restarts", "0") as held:
         os.kill(held.ranks[victim], signal.SIGKILL)
         start = time.monotonic()
@@ -91,7 +99,7 @@ def test_a_killed_rank_ends_all_within_two_seconds(wmtp, tmp_path, victim):
         assert wait_until(lambda: not any(map(alive, survivors)), 10)
         elapsed = time.monotonic() - start
         assert held.process.wait(timeout=10) == 137
-        assert elapsed < 2, f"survivors took {elapsed:.1f} s"
+        assert elapsed < 2 * slowness, f"survivors took {elapsed:.1f} s"
         for rank in held.ranks:
             if rank != victim:
                 assert re.search(r"code 75|wmtp: \[comm\]", held.log(rank)), held.log(rank)
@@ -139,19 +147,16 @@ def test_train_says_what_is_missing(wmtp, tmp_path, config):
 
 
 def test_ranks_with_different_configs_name_the_key(wmtp, tmp_path, config):
-    """The second rank reads another value of a variable; nothing else differs."""
-    path = tmp_path / "other.yaml"
-    path.write_text(config.read_text().replace("1.0e-4", "${env:TEST_LR}"))
     rendezvous = tmp_path / "meet"
     rendezvous.mkdir(mode=0o700)
     ranks = []
     for rank, value in enumerate(["1e-4", "3e-4"]):
         env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank),
                "LOCAL_WORLD_SIZE": "2", "WMTP_RENDEZVOUS": f"file://{rendezvous}",
-               "WMTP_RUN_TOKEN": "ab" * 16, "TEST_LR": value}
+               "WMTP_RUN_TOKEN": "ab" * 16}
         ranks.append(subprocess.Popen(
-            [wmtp.binary, "train", "--config", path, "--defaults", "none", "--device", "cpu",
-             "--run-dir", tmp_path / "run"],
+            [wmtp.binary, "train", "--config", config, "--defaults", "none", "--device", "cpu",
+             "--run-dir", tmp_path / "run", "--override", f"training.learning_rate={value}"],
             env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
     texts = [rank.communicate(timeout=60)[0] for rank in ranks]
     assert [rank.returncode for rank in ranks] == [78, 78], texts

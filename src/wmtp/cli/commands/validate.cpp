@@ -114,6 +114,10 @@ int run_validate(const Session& session, const ValidateFlags& flags) {
 void add_validate(CLI::App& app, Session& session) {
   CLI::App* command =
       app.add_subcommand("validate", "Check a configuration and show what it resolves to");
+  command->group(kDataGroup);
+  command->footer(
+      "  wmtp validate --config run.yaml --origins\n"
+      "  wmtp validate --schema > wmtp.schema.json");
   const auto flags = std::make_shared<ValidateFlags>();
   flags->config.add_to(*command, false);
   command->add_flag("--resolved", flags->resolved, "Print the resolved configuration as YAML");

@@ -91,11 +91,14 @@ Check check_cores(const comm::LaunchEnv& launch) {
                   std::thread::hardware_concurrency(), usable, threads, at::get_cpu_capability()),
       "",
       {}};
-  if (threads * launch.local_world > usable) {
+  if (launch.local_world > usable) {
     check.health = Health::warn;
-    check.fix =
-        fmt::format("{} ranks x {} threads share {} cores: set OMP_NUM_THREADS={}",
-                    launch.local_world, threads, usable, std::max(usable / launch.local_world, 1));
+    check.fix = fmt::format("{} ranks share {} cores: start fewer, or allow more cores",
+                            launch.local_world, usable);
+  } else if (threads * launch.local_world > usable) {
+    check.health = Health::warn;
+    check.fix = fmt::format("{} ranks x {} threads share {} cores: set OMP_NUM_THREADS={}",
+                            launch.local_world, threads, usable, usable / launch.local_world);
   }
   return check;
 }
