@@ -20,6 +20,7 @@ std::uint64_t ProtobufReader::read_varint() {
   for (int shift = 0; shift < 70; shift += 7) {
     if (at_ >= bytes_.size()) damaged("a number is cut off");
     const auto byte = static_cast<std::uint64_t>(static_cast<unsigned char>(bytes_[at_++]));
+    if (shift == 63 && byte > 0x7F) break;
     if (shift == 63 && byte > 1) damaged("a number exceeds 64 bits");
     value |= (byte & 0x7F) << shift;
     if ((byte & 0x80) == 0) return value;
