@@ -98,8 +98,7 @@ struct RowParser::State {
 };
 
 RowParser::RowParser() : state_(std::make_unique<State>()) {
-  // simdjson counts the document itself as a level.
-  if (state_->parser.allocate(std::size_t{1} << 16, kMaxJsonDepth + 1))
+  if (state_->parser.allocate(std::size_t{1} << 16, kMaxJsonDepth))
     throw Error(ErrorKind::internal, "data", "no memory for the JSON parser");
 }
 RowParser::~RowParser() = default;

@@ -24,10 +24,7 @@ bool TextDocumentSource::next(TextBatch& batch) {
       finished_ = true;
       if (gathering_) close_document(batch, true);
       // The one document of a file ends where the file does, which only now is known.
-      if (separator_ == Separator::file && !first_) {
-        open_.starts = false;
-        batch.pieces.push_back(open_);
-      }
+      if (separator_ == Separator::file && !first_) batch.pieces.push_back(std::move(open_));
       break;
     }
     batch.end_offset = chunk.first_offset + chunk.bytes.size();
