@@ -25,10 +25,12 @@ struct CorpusFixture {
     const int problem = i / 4;
     const bool correct = i % 2 == 0;
     return R"({"instruction": "task )" + std::to_string(problem) + R"(", "output": ")" +
-           std::string(static_cast<std::size_t>(1 + (i * 37) % 90), static_cast<char>('a' + i % 26)) +
-           R"(", "task_id": "p)" + std::to_string(problem) + (correct ? "_correct_" : "_incorrect_") +
-           std::to_string(i) + R"(", "is_correct": )" + (correct ? "true" : "false") +
-           R"(, "metadata": {"difficulty": )" + std::to_string(problem % 5) + "}}";
+           std::string(static_cast<std::size_t>(1 + (i * 37) % 90),
+                       static_cast<char>('a' + i % 26)) +
+           R"(", "task_id": "p)" + std::to_string(problem) +
+           (correct ? "_correct_" : "_incorrect_") + std::to_string(i) + R"(", "is_correct": )" +
+           (correct ? "true" : "false") + R"(, "metadata": {"difficulty": )" +
+           std::to_string(problem % 5) + "}}";
   }
 
   void add(const std::string& name, int rows) {
@@ -44,7 +46,8 @@ struct CorpusFixture {
   std::shared_ptr<const Corpus> corpus(bool token_counts = false) const {
     return std::make_shared<Corpus>(options, tokenizer, token_counts);
   }
-  std::shared_ptr<const Dataset> dataset(const SamplingOptions& sampling = {}, Split split = Split::train) const {
+  std::shared_ptr<const Dataset> dataset(const SamplingOptions& sampling = {},
+                                         Split split = Split::train) const {
     return std::make_shared<Dataset>(corpus(sampling.use_length_balanced), sampling, split);
   }
 };

@@ -1,5 +1,5 @@
-// A tokenizer whose ids can be worked out by hand: byte + 4, but "\nX" is one token (so that prompt and
-// output may merge) and <|im_start|>, <|im_end|> are special.
+// A tokenizer whose ids can be worked out by hand: byte + 4, but "\nX" is one token (so that prompt
+// and output may merge) and <|im_start|>, <|im_end|> are special.
 #pragma once
 #include <string>
 #include <utility>
@@ -13,13 +13,16 @@ class FakeTokenizer : public tokenizer::Tokenizer {
   static constexpr tokenizer::TokenId kBos = 1, kEos = 2, kMerged = 260, kStart = 261, kEnd = 262;
 
   explicit FakeTokenizer(bool adds_bos = true, std::int64_t vocab_size = 300)
-      : adds_bos_(adds_bos), vocab_size_(vocab_size), fingerprint_(adds_bos ? "fake+bos" : "fake") {}
+      : adds_bos_(adds_bos),
+        vocab_size_(vocab_size),
+        fingerprint_(adds_bos ? "fake+bos" : "fake") {}
 
   void encode(std::string_view text, const tokenizer::EncodeOptions& options,
               std::vector<tokenizer::TokenId>& out) const override {
     for (std::size_t i = 0; i < text.size();) {
       bool special = options.allow_special;
-      for (const auto& span : options.special_spans) special = special || (i >= span.begin && i < span.end);
+      for (const auto& span : options.special_spans)
+        special = special || (i >= span.begin && i < span.end);
       const std::string_view rest = text.substr(i);
       if (special && rest.starts_with("<|im_start|>")) {
         out.push_back(kStart), i += 12;

@@ -25,13 +25,15 @@ constexpr const char* kGood = R"({"instruction": "add", "input": "1 2", "output"
 
 std::string row_text(int i) {
   const bool correct = i % 3 != 0;
-  return R"({"instruction": "solve )" + std::to_string(i) + R"(", "output": "def f():\n\treturn )" + std::to_string(i) +
-         R"( # \u00e9", "task_id": "prob)" + std::to_string(i % 7) + (correct ? "_correct_" : "_incorrect_") +
-         std::to_string(i) + R"(", "is_correct": )" + (correct ? "true" : "false") +
-         R"(, "metadata": {"difficulty": )" + std::to_string(i % 7 + 1) + R"(, "source": "x"}})";
+  return R"({"instruction": "solve )" + std::to_string(i) + R"(", "output": "def f():\n\treturn )" +
+         std::to_string(i) + R"( # \u00e9", "task_id": "prob)" + std::to_string(i % 7) +
+         (correct ? "_correct_" : "_incorrect_") + std::to_string(i) + R"(", "is_correct": )" +
+         (correct ? "true" : "false") + R"(, "metadata": {"difficulty": )" +
+         std::to_string(i % 7 + 1) + R"(, "source": "x"}})";
 }
 
-IndexReport index_text(const TempDir& dir, const std::string& text, BadLinePolicy policy = {}, int threads = 1) {
+IndexReport index_text(const TempDir& dir, const std::string& text, BadLinePolicy policy = {},
+                       int threads = 1) {
   write_file(dir / "train.jsonl", text);
   IndexRequest request;
   request.file = dir / "train.jsonl";
@@ -45,7 +47,8 @@ std::optional<BadLine> parse(std::string_view text, Row& row) {
   static RowParser parser;
   static std::string padded;
   padded = std::string(text) + std::string(64, ' ');
-  return parser.parse({std::string_view(padded).substr(0, text.size()), 0, padded.size(), true}, row);
+  return parser.parse({std::string_view(padded).substr(0, text.size()), 0, padded.size(), true},
+                      row);
 }
 
 TEST(RowSchema, ReadsAllFields) {
@@ -87,33 +90,47 @@ struct BadCase {
 std::vector<BadCase> bad_cases() {
   const std::string deep(65, '['), deep_ok = std::string(63, '[') + std::string(63, ']');
   return {
-      {R"({"instruction": "a", "output": 7})", BadCause::schema, 32, "\"output\" is a number, expected a string"},
+      {R"({"instruction": "a", "output": 7})", BadCause::schema, 32,
+       "\"output\" is a number, expected a string"},
       {R"({"instruction": "a"})", BadCause::schema, 1, "\"output\" is missing"},
       {R"({"output": "a"})", BadCause::schema, 1, "\"instruction\" is missing"},
       {R"({"instruction": " \n", "output": ""})", BadCause::schema, 17, "blank"},
-      {R"({"instruction": "a", "output": "b", "is_correct": 1.5})", BadCause::schema, 51, "expected 0..1"},
-      {R"({"instruction": "a", "output": "b", "is_correct": "yes"})", BadCause::schema, 51, "boolean or a number"},
-      {R"({"instruction": "a", "output": "b", "metadata": []})", BadCause::schema, 49, "expected an object"},
-      {R"({"instruction": "a", "output": "b", "metadata": {"difficulty": 1.5}})", BadCause::schema, 64, "expected an integer"},
-      {R"({"instruction": "a", "output": "b", "metadata": {"difficulty": 99999}})", BadCause::schema, 64, "32767"},
-      {R"({"instruction": "a", "output": "b", "task_id": null})", BadCause::schema, 48, "\"task_id\" is null"},
-      {R"({"instruction": "a", "output": "b", "output": "c"})", BadCause::duplicate_key, 37, "duplicate key"},
-      {R"({"instruction": "a", "output": "b", "m": {"x": 1, "x": 2}})", BadCause::duplicate_key, 51, "duplicate key"},
-      {R"({"instruction": "a", "output": "b", "n": 18446744073709551616})", BadCause::integer_range, 42, "64 bits"},
-      {R"({"instruction": "a", "output": "b", "n": 1e999})", BadCause::invalid_json, 42, "too large"},
-      {R"({"instruction": "a", "output": "b", "n": 01})", BadCause::invalid_json, 42, "leading zero"},
+      {R"({"instruction": "a", "output": "b", "is_correct": 1.5})", BadCause::schema, 51,
+       "expected 0..1"},
+      {R"({"instruction": "a", "output": "b", "is_correct": "yes"})", BadCause::schema, 51,
+       "boolean or a number"},
+      {R"({"instruction": "a", "output": "b", "metadata": []})", BadCause::schema, 49,
+       "expected an object"},
+      {R"({"instruction": "a", "output": "b", "metadata": {"difficulty": 1.5}})", BadCause::schema,
+       64, "expected an integer"},
+      {R"({"instruction": "a", "output": "b", "metadata": {"difficulty": 99999}})",
+       BadCause::schema, 64, "32767"},
+      {R"({"instruction": "a", "output": "b", "task_id": null})", BadCause::schema, 48,
+       "\"task_id\" is null"},
+      {R"({"instruction": "a", "output": "b", "output": "c"})", BadCause::duplicate_key, 37,
+       "duplicate key"},
+      {R"({"instruction": "a", "output": "b", "m": {"x": 1, "x": 2}})", BadCause::duplicate_key, 51,
+       "duplicate key"},
+      {R"({"instruction": "a", "output": "b", "n": 18446744073709551616})", BadCause::integer_range,
+       42, "64 bits"},
+      {R"({"instruction": "a", "output": "b", "n": 1e999})", BadCause::invalid_json, 42,
+       "too large"},
+      {R"({"instruction": "a", "output": "b", "n": 01})", BadCause::invalid_json, 42,
+       "leading zero"},
       {R"({"instruction": "a", "output": "b",})", BadCause::invalid_json, 36, "a key"},
       {R"({"instruction": "a" "output": "b"})", BadCause::invalid_json, 21, "','"},
       {R"({"instruction": "\ud800", "output": "b"})", BadCause::invalid_json, 18, "surrogate"},
       {R"({"instruction": "\q", "output": "b"})", BadCause::invalid_json, 18, "escape"},
       {"{\"instruction\": \"a\tb\", \"output\": \"b\"}", BadCause::invalid_json, 19, "control"},
       {"{\"instruction\": \"\xC0\xAF\", \"output\": \"b\"}", BadCause::invalid_utf8, 18, "UTF-8"},
-      {"{\"instruction\": \"\xED\xA0\x80\", \"output\": \"b\"}", BadCause::invalid_utf8, 18, "UTF-8"},
+      {"{\"instruction\": \"\xED\xA0\x80\", \"output\": \"b\"}", BadCause::invalid_utf8, 18,
+       "UTF-8"},
       {R"({"instruction": "a\u0000", "output": "b"})", BadCause::nul, 17, "NUL"},
       {std::string("{\"instruction\": \"a\0\", \"output\": \"b\"}", 36), BadCause::nul, 19, "NUL"},
       {R"(["instruction"])", BadCause::not_an_object, 1, "expected an object"},
       {"7", BadCause::not_an_object, 1, "expected an object"},
-      {R"({"instruction": "a", "output": "b", "m": )" + deep + "}", BadCause::too_deep, 41 + 64, "deeper than 64"},
+      {R"({"instruction": "a", "output": "b", "m": )" + deep + "}", BadCause::too_deep, 41 + 64,
+       "deeper than 64"},
       {R"({"instruction": "a", "output": "b"} x)", BadCause::invalid_json, 37, "after the end"},
   };
 }
@@ -125,7 +142,8 @@ TEST(BadLines, EveryKindFirstMiddleLast) {
       TempDir dir;
       std::string text;
       for (int i = 0; i < 3; ++i) text += (i == place ? item.line : kGood) + "\n";
-      const std::string where = "train.jsonl:" + std::to_string(place + 1) + ":" + std::to_string(item.column) + ": ";
+      const std::string where =
+          "train.jsonl:" + std::to_string(place + 1) + ":" + std::to_string(item.column) + ": ";
       EXPECT_WMTP_ERROR(index_text(dir, text), ErrorKind::data, where);
       EXPECT_WMTP_ERROR(index_text(dir, text), ErrorKind::data, item.text);
       EXPECT_FALSE(std::filesystem::exists(dir / "train.widx"));
@@ -140,7 +158,8 @@ TEST(BadLines, EveryKindFirstMiddleLast) {
 TEST(BadLines, DepthLimitIsExact) {
   Row row;
   const auto nested = [](int depth) {
-    return R"({"instruction": "a", "output": "b", "m": )" + std::string(depth, '[') + std::string(depth, ']') + "}";
+    return R"({"instruction": "a", "output": "b", "m": )" + std::string(depth, '[') +
+           std::string(depth, ']') + "}";
   };
   EXPECT_FALSE(parse(nested(63), row));
   for (int depth : {64, 65, 1000000}) {
@@ -161,15 +180,17 @@ TEST(BadLines, SkipIsBounded) {
   TempDir dir;
   std::string text;
   for (int i = 0; i < 1000; ++i) text += i % 100 == 5 ? "oops\n" : std::string(kGood) + "\n";
-  EXPECT_WMTP_ERROR(index_text(dir, text, {OnBadLine::skip, 0.001, 1000}), ErrorKind::data, "max_bad_fraction");
-  EXPECT_WMTP_ERROR(index_text(dir, text, {OnBadLine::skip, 0.5, 9}), ErrorKind::data, "max_bad_lines");
+  EXPECT_WMTP_ERROR(index_text(dir, text, {OnBadLine::skip, 0.001, 1000}), ErrorKind::data,
+                    "max_bad_fraction");
+  EXPECT_WMTP_ERROR(index_text(dir, text, {OnBadLine::skip, 0.5, 9}), ErrorKind::data,
+                    "max_bad_lines");
   EXPECT_EQ(index_text(dir, text, {OnBadLine::skip, 0.01, 10}).num_rows, 1000u);
 }
 
 TEST(BadLines, ByteOrderMarkCrlfBlankLinesAndNoLastLineFeedAreFine) {
   TempDir dir;
-  const IndexReport report =
-      index_text(dir, "\xEF\xBB\xBF" + std::string(kGood) + "\r\n\r\n  \n" + row_text(1) + "\n" + row_text(2));
+  const IndexReport report = index_text(
+      dir, "\xEF\xBB\xBF" + std::string(kGood) + "\r\n\r\n  \n" + row_text(1) + "\n" + row_text(2));
   EXPECT_EQ(report.num_rows, 5u);
   EXPECT_EQ(report.num_blank, 2u);
   const RowIndex index = RowIndex::open(dir / "train.widx");
@@ -187,14 +208,16 @@ TEST(BadLines, LongLinesFailInBoundedMemory) {
   TempDir dir;
   const std::string text = std::string(kGood) + "\n" + std::string(5000, 'x') + "\n" + kGood + "\n";
   BadLinePolicy policy{OnBadLine::skip, 0.5, 10, 1000};
-  EXPECT_EQ(index_text(dir, text, policy).bad_counts[static_cast<std::size_t>(BadCause::too_long)], 1u);
+  EXPECT_EQ(index_text(dir, text, policy).bad_counts[static_cast<std::size_t>(BadCause::too_long)],
+            1u);
   // A sparse line of 1 GiB: it must be passed over without being held.
   std::ofstream(dir / "huge.jsonl") << kGood << "\n";
   std::filesystem::resize_file(dir / "huge.jsonl", std::uintmax_t{1} << 30);
   IndexRequest request;
   request.file = dir / "huge.jsonl";
   request.index = dir / "huge.widx";
-  EXPECT_WMTP_ERROR(build_index(request), ErrorKind::data, "huge.jsonl:2:1: the line has 1073741770 bytes");
+  EXPECT_WMTP_ERROR(build_index(request), ErrorKind::data,
+                    "huge.jsonl:2:1: the line has 1073741770 bytes");
 }
 
 // simdjson decides, the slow scanner explains: they must agree on what is bad.
@@ -207,10 +230,18 @@ TEST(BadLines, RandomMutationsNeverCrashAndBothReadersAgree) {
     for (std::uint64_t edits = 1 + rng.below(3); edits > 0; --edits) {
       const std::size_t at = rng.below(text.size());
       switch (rng.below(4)) {
-        case 0: text[at] = alphabet[rng.below(alphabet.size())]; break;
-        case 1: text.erase(at, 1 + rng.below(5)); break;
-        case 2: text.insert(at, 1, static_cast<char>(rng.below(256))); break;
-        default: text.resize(at); break;
+        case 0:
+          text[at] = alphabet[rng.below(alphabet.size())];
+          break;
+        case 1:
+          text.erase(at, 1 + rng.below(5));
+          break;
+        case 2:
+          text.insert(at, 1, static_cast<char>(rng.below(256)));
+          break;
+        default:
+          text.resize(at);
+          break;
       }
       if (text.empty()) text = "{";
     }
@@ -223,7 +254,8 @@ TEST(BadLines, RandomMutationsNeverCrashAndBothReadersAgree) {
     if (slow) {
       EXPECT_TRUE(fast) << text;
     } else if (fast) {
-      EXPECT_TRUE(fast->cause == BadCause::schema || fast->cause == BadCause::nul || fast->cause == BadCause::not_an_object)
+      EXPECT_TRUE(fast->cause == BadCause::schema || fast->cause == BadCause::nul ||
+                  fast->cause == BadCause::not_an_object)
           << text << fast->text;
     }
   }
@@ -277,7 +309,8 @@ TEST(Index, HoldsWhatTheRowsSay) {
   ASSERT_EQ(index.num_rows(), 50u);
   ASSERT_EQ(index.num_problems(), 7u);
   for (std::uint32_t i = 0; i < 50; ++i) {
-    EXPECT_EQ(text.substr(index.line_offset()[i], index.line_bytes()[i]), row_text(static_cast<int>(i)));
+    EXPECT_EQ(text.substr(index.line_offset()[i], index.line_bytes()[i]),
+              row_text(static_cast<int>(i)));
     EXPECT_EQ(index.problem_name(index.problem()[i]), "prob" + std::to_string(i % 7));
     EXPECT_EQ(index.difficulty()[i], static_cast<int>(i % 7 + 1));
     EXPECT_EQ((index.flags()[i] & kRowCorrect) != 0, i % 3 != 0);
@@ -288,7 +321,8 @@ TEST(Index, HoldsWhatTheRowsSay) {
 TEST(Index, IsByteIdenticalForAnyNumberOfThreads) {
   TempDir dir;
   std::string text;
-  for (int i = 0; text.size() < (std::size_t{9} << 20); ++i) text += i % 500 == 3 ? "bad\n" : row_text(i) + "\n";
+  for (int i = 0; text.size() < (std::size_t{9} << 20); ++i)
+    text += i % 500 == 3 ? "bad\n" : row_text(i) + "\n";
   const test::FakeTokenizer tokenizer;
   write_file(dir / "train.jsonl", text);
   std::string expected;
@@ -318,7 +352,8 @@ TEST(Index, GzipGivesTheSameRows) {
   request.file = dir / "z.jsonl.gz";
   request.index = dir / "z.widx";
   build_index(request);
-  const RowIndex plain = RowIndex::open(dir / "train.widx"), packed = RowIndex::open(dir / "z.widx");
+  const RowIndex plain = RowIndex::open(dir / "train.widx"),
+                 packed = RowIndex::open(dir / "z.widx");
   ASSERT_EQ(plain.num_rows(), packed.num_rows());
   EXPECT_TRUE(std::ranges::equal(plain.line_offset(), packed.line_offset()));
   EXPECT_TRUE(std::ranges::equal(plain.flags(), packed.flags()));
@@ -335,11 +370,18 @@ TEST(Index, StalenessFollowsSizeTimeAndContent) {
   request.file = dir / "train.jsonl";
   request.index = dir / "train.widx";
   EXPECT_TRUE(index_is_current(request));
-  std::filesystem::last_write_time(request.file, std::filesystem::file_time_type::clock::now() - std::chrono::hours(5));
+  std::filesystem::last_write_time(
+      request.file, std::filesystem::file_time_type::clock::now() - std::chrono::hours(5));
   EXPECT_TRUE(index_is_current(request)) << "same bytes, other time: hashed and trusted";
-  write_file(request.file, R"({"instruction": "abd", "input": "1 2", "output": "3"})" "\n");
+  write_file(request.file, R"({"instruction": "abd", "input": "1 2", "output": "3"})"
+                           "\n");
   EXPECT_FALSE(index_is_current(request));
-  const CacheOptions off{.cache_dir = {}, .fallback_cache_dir = {}, .auto_cache = false, .num_threads = 1, .force = false, .run_name = {}};
+  const CacheOptions off{.cache_dir = {},
+                         .fallback_cache_dir = {},
+                         .auto_cache = false,
+                         .num_threads = 1,
+                         .force = false,
+                         .run_name = {}};
   EXPECT_WMTP_ERROR(open_or_build_index(request, off), ErrorKind::data, "wmtp data index");
   CacheOptions on = off;
   on.auto_cache = true;

@@ -32,7 +32,8 @@ TrainPlanner::Run run_of(int world, int rank, std::uint32_t batch, std::uint32_t
   return run;
 }
 
-std::vector<MicroBatchPlan> all_plans(const std::shared_ptr<const Dataset>& dataset, const TrainPlanner::Run& run) {
+std::vector<MicroBatchPlan> all_plans(const std::shared_ptr<const Dataset>& dataset,
+                                      const TrainPlanner::Run& run) {
   TrainPlanner planner(dataset, run);
   std::vector<MicroBatchPlan> plans;
   MicroBatchPlan plan;
@@ -48,14 +49,16 @@ Ids ids_of(const std::vector<Sequence>& sequences) {
 
 // The order of samples as all ranks together take it: micro-batch by micro-batch, rank by rank.
 Ids global_order(const std::shared_ptr<const Dataset>& dataset, int world, std::uint32_t batch,
-                 std::uint32_t accumulation, double epochs = 1, std::uint64_t epoch = 0, std::uint64_t taken = 0) {
+                 std::uint32_t accumulation, double epochs = 1, std::uint64_t epoch = 0,
+                 std::uint64_t taken = 0) {
   std::vector<std::vector<MicroBatchPlan>> ranks;
   for (int rank = 0; rank < world; ++rank) {
     TrainPlanner::Run run = run_of(world, rank, batch, accumulation);
     run.num_epochs_millionths = epochs_in_millionths(epochs);
     run.epoch = epoch, run.samples_taken = taken;
     ranks.push_back(all_plans(dataset, run));
-    EXPECT_EQ(ranks.back().size(), ranks.front().size()) << "every rank runs the same number of micro-batches";
+    EXPECT_EQ(ranks.back().size(), ranks.front().size())
+        << "every rank runs the same number of micro-batches";
   }
   Ids order;
   for (std::size_t i = 0; i < ranks.front().size(); ++i)
@@ -70,11 +73,13 @@ TEST(Steps, OneToEightRanksTakeTheSameOrder) {
   const Ids expected = global_order(dataset, 1, 1, 1, 2.4);
   EXPECT_EQ(expected.size(), 53u + 53 + 21);
   EXPECT_EQ(std::set<std::uint64_t>(expected.begin(), expected.begin() + 53).size(), 53u);
-  EXPECT_NE(Ids(expected.begin(), expected.begin() + 53), Ids(expected.begin() + 53, expected.begin() + 106));
+  EXPECT_NE(Ids(expected.begin(), expected.begin() + 53),
+            Ids(expected.begin() + 53, expected.begin() + 106));
   for (int world = 1; world <= 8; ++world)
     for (std::uint32_t batch : {1u, 2u, 3u})
       for (std::uint32_t accumulation : {1u, 3u})
-        EXPECT_EQ(global_order(dataset, world, batch, accumulation, 2.4), expected) << world << " " << batch;
+        EXPECT_EQ(global_order(dataset, world, batch, accumulation, 2.4), expected)
+            << world << " " << batch;
 }
 
 TEST(Steps, SlicesOfRanksAreDisjointCompleteAndEven) {
@@ -90,7 +95,9 @@ TEST(Steps, SlicesOfRanksAreDisjointCompleteAndEven) {
       sizes.push_back(count);
     }
     EXPECT_EQ(all.size(), 53u);
-    EXPECT_LE(*std::max_element(sizes.begin(), sizes.end()) - *std::min_element(sizes.begin(), sizes.end()), 2u);
+    EXPECT_LE(*std::max_element(sizes.begin(), sizes.end()) -
+                  *std::min_element(sizes.begin(), sizes.end()),
+              2u);
   }
 }
 
@@ -102,7 +109,8 @@ TEST(Steps, GroupsOfAStepDoNotDependOnTheWorld) {
   for (int world : {1, 2, 3, 4, 6}) {
     std::set<Ids> groups;
     for (int rank = 0; rank < world; ++rank)
-      for (const auto& plan : all_plans(dataset, run_of(world, rank, 2, static_cast<std::uint32_t>(12 / world))))
+      for (const auto& plan :
+           all_plans(dataset, run_of(world, rank, 2, static_cast<std::uint32_t>(12 / world))))
         if (!plan.sequences.empty()) groups.insert(ids_of(plan.sequences));
     seen.insert(groups);
   }
@@ -114,10 +122,12 @@ TEST(Steps, ResumeAtEverySampleUnderAnyShape) {
   const auto dataset = fixture.dataset();
   const Ids expected = global_order(dataset, 1, 1, 1, 2);
   for (std::uint64_t taken = 0; taken <= 17; ++taken)
-    for (const auto& [world, batch, accumulation] : {std::tuple(1, 1u, 1u), {3, 2u, 1u}, {2, 1u, 4u}, {8, 3u, 1u}})
+    for (const auto& [world, batch, accumulation] :
+         {std::tuple(1, 1u, 1u), {3, 2u, 1u}, {2, 1u, 4u}, {8, 3u, 1u}})
       for (std::uint64_t epoch : {0u, 1u}) {
         const Ids rest = global_order(dataset, world, batch, accumulation, 2, epoch, taken);
-        EXPECT_EQ(rest, Ids(expected.begin() + static_cast<std::ptrdiff_t>(epoch * 17 + taken), expected.end()));
+        EXPECT_EQ(rest, Ids(expected.begin() + static_cast<std::ptrdiff_t>(epoch * 17 + taken),
+                            expected.end()));
       }
 }
 
@@ -184,7 +194,8 @@ TEST(Steps, ResampledEpochsDifferAndCurriculumCountsPerPiece) {
   dataset = fixture.dataset(sampling);
   const Ids order = global_order(dataset, 1, 1, 1);
   for (std::size_t i = 0; i < 20; ++i) {
-    const auto difficulty = dataset->corpus().table().difficulty(static_cast<std::uint32_t>(order[i]));
+    const auto difficulty =
+        dataset->corpus().table().difficulty(static_cast<std::uint32_t>(order[i]));
     EXPECT_EQ(difficulty <= 1, i < 10) << i;
   }
   EXPECT_EQ(global_order(dataset, 3, 2, 1, 1, 0, 7), Ids(order.begin() + 7, order.end()));
@@ -192,7 +203,8 @@ TEST(Steps, ResampledEpochsDifferAndCurriculumCountsPerPiece) {
 
 // ---- batches ----
 
-std::vector<HostBatch> load(const std::shared_ptr<const Dataset>& dataset, const TrainPlanner::Run& run, int threads = 1) {
+std::vector<HostBatch> load(const std::shared_ptr<const Dataset>& dataset,
+                            const TrainPlanner::Run& run, int threads = 1) {
   LoaderOptions options;
   options.collate = run.collate;
   options.max_length = dataset->corpus().max_length();
@@ -245,7 +257,8 @@ TEST(Batches, PackedAndPaddedHoldTheSameDocuments) {
       const auto left = a[i].tokens.subspan(static_cast<std::size_t>(a[i].doc_start[d]), length);
       const auto right = b[i].tokens.subspan(static_cast<std::size_t>(b[i].doc_start[d]), length);
       EXPECT_TRUE(std::ranges::equal(left, right));
-      EXPECT_EQ(b[i].tokens[static_cast<std::size_t>(b[i].doc_start[d]) + length - 1], test::FakeTokenizer::kEos);
+      EXPECT_EQ(b[i].tokens[static_cast<std::size_t>(b[i].doc_start[d]) + length - 1],
+                test::FakeTokenizer::kEos);
     }
   }
   EXPECT_TRUE(any_filler);
@@ -320,10 +333,12 @@ TEST(Batches, PairsAreNeighboursOfOnePrompt) {
 TEST(Batches, PairsWithDifferentPromptsNameBothLines) {
   CorpusFixture fixture(0);
   fixture.options.files.clear();
-  fixture.add_text("p.jsonl", R"({"instruction": "one", "output": "a", "task_id": "t_correct_0", "is_correct": true})"
-                              "\n"
-                              R"({"instruction": "two", "output": "b", "task_id": "t_incorrect_1", "is_correct": false})"
-                              "\n");
+  fixture.add_text(
+      "p.jsonl",
+      R"({"instruction": "one", "output": "a", "task_id": "t_correct_0", "is_correct": true})"
+      "\n"
+      R"({"instruction": "two", "output": "b", "task_id": "t_incorrect_1", "is_correct": false})"
+      "\n");
   SamplingOptions sampling;
   sampling.use_pairwise = true;
   EXPECT_WMTP_ERROR(fixture.dataset(sampling), ErrorKind::data, "p.jsonl:1 and ");
@@ -336,8 +351,8 @@ TEST(Batches, SeveralFilesHaveTheirOrdinalInTheSampleId) {
   SamplingOptions sampling;
   sampling.shuffle = false;
   EXPECT_EQ(global_order(fixture.dataset(sampling), 1, 1, 1),
-            (Ids{0, 1, 2, std::uint64_t{1} << 40, (std::uint64_t{1} << 40) + 1, (std::uint64_t{1} << 40) + 2,
-                 (std::uint64_t{1} << 40) + 3}));
+            (Ids{0, 1, 2, std::uint64_t{1} << 40, (std::uint64_t{1} << 40) + 1,
+                 (std::uint64_t{1} << 40) + 2, (std::uint64_t{1} << 40) + 3}));
 }
 
 TEST(Batches, ThreadsChangeNothing) {
@@ -345,7 +360,8 @@ TEST(Batches, ThreadsChangeNothing) {
   const auto dataset = fixture.dataset();
   const auto a = load(dataset, run_of(2, 1, 3, 2), 1), b = load(dataset, run_of(2, 1, 3, 2), 4);
   ASSERT_EQ(a.size(), b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(std::ranges::equal(a[i].tokens, b[i].tokens));
+  for (std::size_t i = 0; i < a.size(); ++i)
+    EXPECT_TRUE(std::ranges::equal(a[i].tokens, b[i].tokens));
 }
 
 TEST(Validation, ContiguousSharesCoverTheSetOnce) {
@@ -358,7 +374,8 @@ TEST(Validation, ContiguousSharesCoverTheSetOnce) {
     for (int rank = 0; rank < world; ++rank) {
       LoaderOptions options;
       options.collate.num_heads = 2;
-      Loader loader(std::make_unique<ValidationPlanner>(dataset, StepShape{world, rank, 4, 1}, 2), options);
+      Loader loader(std::make_unique<ValidationPlanner>(dataset, StepShape{world, rank, 4, 1}, 2),
+                    options);
       std::size_t count = 0;
       while (auto batch = loader.next()) {
         ++count;
@@ -381,7 +398,8 @@ TEST(Validation, ContiguousSharesCoverTheSetOnce) {
 
 class BrokenPlanner : public BatchPlanner {
  public:
-  explicit BrokenPlanner(std::shared_ptr<const Dataset> dataset) : inner_(std::move(dataset), run_of(1, 0, 1)) {}
+  explicit BrokenPlanner(std::shared_ptr<const Dataset> dataset)
+      : inner_(std::move(dataset), run_of(1, 0, 1)) {}
   bool next(MicroBatchPlan& plan) override {
     if (++count_ == 3) throw Error(ErrorKind::data, "data", "broken on purpose");
     return inner_.next(plan);

@@ -24,7 +24,8 @@ const OrderedJson& golden() {
   return json;
 }
 
-// The table of the golden file, cut into `num_parts` files: the drawn list must not depend on the cut.
+// The table of the golden file, cut into `num_parts` files: the drawn list must not depend on the
+// cut.
 struct GoldenTable {
   std::vector<std::int16_t> difficulty;
   std::vector<std::uint8_t> flags;
@@ -40,7 +41,8 @@ struct GoldenTable {
       if (!row["problem"].is_null()) sorted.insert(row["problem"].get<std::string>());
     names.assign(sorted.begin(), sorted.end());
     for (const auto& row : golden()["table"]) {
-      difficulty.push_back(row["difficulty"].is_null() ? kNoDifficulty : row["difficulty"].get<std::int16_t>());
+      difficulty.push_back(row["difficulty"].is_null() ? kNoDifficulty
+                                                       : row["difficulty"].get<std::int16_t>());
       flags.push_back(row["correct"].get<bool>() ? kRowCorrect : 0);
       output_tokens.push_back(row["output_tokens"].get<std::uint32_t>());
       candidates.push_back(row["candidate"].get<bool>());
@@ -51,7 +53,8 @@ struct GoldenTable {
     }
     const std::size_t rows = flags.size(), size = (rows + num_parts - 1) / num_parts;
     part_problem.resize(num_parts);
-    for (std::size_t i = 0; i < num_parts; ++i) add_part(i, i * size, std::min(rows, (i + 1) * size));
+    for (std::size_t i = 0; i < num_parts; ++i)
+      add_part(i, i * size, std::min(rows, (i + 1) * size));
     table.set_candidates(candidates);
   }
 
@@ -90,15 +93,18 @@ SamplingOptions options_of(const OrderedJson& change) {
   out.correct_ratio = o["correct_ratio"];
   out.on_shortage = o["on_shortage"] == "cap" ? OnShortage::cap : OnShortage::error;
   out.use_pairwise = o["use_pairwise"];
-  if (!o["max_pairs_per_problem"].is_null()) out.max_pairs_per_problem = o["max_pairs_per_problem"].get<std::int64_t>();
+  if (!o["max_pairs_per_problem"].is_null())
+    out.max_pairs_per_problem = o["max_pairs_per_problem"].get<std::int64_t>();
   out.use_length_balanced = o["use_length_balanced"];
   out.length_bins = o["length_bins"].get<std::vector<std::int64_t>>();
   for (const auto& [name, range] : o["difficulty_bins"].items())
     out.difficulty_bins.push_back({name, range[0].get<double>(), range[1].get<double>()});
-  for (const auto& [name, weight] : o["difficulty_weights"].items()) out.difficulty_weights[name] = weight;
+  for (const auto& [name, weight] : o["difficulty_weights"].items())
+    out.difficulty_weights[name] = weight;
   for (const auto& stage : o["curriculum_schedule"]) {
     config::CurriculumPhase phase{stage["epoch_range"][0], stage["epoch_range"][1], {}};
-    for (const auto& [name, weight] : stage["difficulty_weights"].items()) phase.difficulty_weights[name] = weight;
+    for (const auto& [name, weight] : stage["difficulty_weights"].items())
+      phase.difficulty_weights[name] = weight;
     out.curriculum_schedule.push_back(phase);
   }
   out.curriculum_learning = !out.curriculum_schedule.empty();
@@ -120,7 +126,8 @@ SampleList draw(const RowTable& table, const SamplingOptions& options, const std
 OrderedJson as_json(const SampleList& list) {
   if (!list.paired) return list.rows;
   OrderedJson pairs = OrderedJson::array();
-  for (const RowPair& pair : list.pairs) pairs.push_back({pair.positive, pair.negative, pair.length_bin});
+  for (const RowPair& pair : list.pairs)
+    pairs.push_back({pair.positive, pair.negative, pair.length_bin});
   return pairs;
 }
 
@@ -169,7 +176,8 @@ TEST(Sampling, CurriculumDrawsTheGoldenEpochs) {
         EXPECT_EQ(made.pieces[i].count, piece["count"].get<std::uint64_t>());
         for (const auto& sample : piece["list"]) all.push_back(sample);
         const EpochOrder order(static_cast<std::uint64_t>(options.seed),
-                               "order/" + std::to_string(epoch) + "/" + std::to_string(i), made.pieces[i].count);
+                               "order/" + std::to_string(epoch) + "/" + std::to_string(i),
+                               made.pieces[i].count);
         for (std::uint64_t place = 0; place < made.pieces[i].count; ++place)
           EXPECT_EQ(order(place), piece["order"][place].get<std::uint64_t>());
       }
@@ -206,7 +214,8 @@ TEST(Sampling, QuotasFollowTheRule) {
     for (std::size_t i = 0; i < item["weights"].size(); ++i)
       bins.push_back({"b" + std::to_string(i), item["weights"][i], item["counts"][i], 0});
     assign_quotas(item["n"], bins);
-    for (std::size_t i = 0; i < bins.size(); ++i) EXPECT_EQ(bins[i].quota, item["quotas"][i].get<std::uint64_t>()) << item;
+    for (std::size_t i = 0; i < bins.size(); ++i)
+      EXPECT_EQ(bins[i].quota, item["quotas"][i].get<std::uint64_t>()) << item;
   }
 }
 
@@ -223,19 +232,22 @@ TEST(Sampling, PairsAreUniqueAndOfOneProblem) {
   const GoldenTable golden_table;
   for (const char* name : {"pairs, all", "length pairs, all"}) {
     const auto& cases = golden()["cases"];
-    const auto item = std::find_if(cases.begin(), cases.end(), [&](const auto& c) { return c["name"] == name; });
+    const auto item =
+        std::find_if(cases.begin(), cases.end(), [&](const auto& c) { return c["name"] == name; });
     const SamplingOptions options = options_of((*item)["options"]);
     const SampleList list = draw(golden_table.table, options, "");
     std::set<std::uint32_t> rows;
     std::map<int, int> correct_lengths, incorrect_lengths;
     for (const RowPair& pair : list.pairs) {
       EXPECT_TRUE(rows.insert(pair.positive).second && rows.insert(pair.negative).second);
-      EXPECT_EQ(golden_table.table.problem(pair.positive), golden_table.table.problem(pair.negative));
+      EXPECT_EQ(golden_table.table.problem(pair.positive),
+                golden_table.table.problem(pair.negative));
       EXPECT_TRUE(golden_table.table.is_correct(pair.positive));
       EXPECT_FALSE(golden_table.table.is_correct(pair.negative));
       const auto bin = [&](std::uint32_t row) {
         return std::upper_bound(options.length_bins.begin(), options.length_bins.end(),
-                                std::int64_t{golden_table.table.output_tokens(row)}) - options.length_bins.begin();
+                                std::int64_t{golden_table.table.output_tokens(row)}) -
+               options.length_bins.begin();
       };
       ++correct_lengths[static_cast<int>(bin(pair.positive))];
       ++incorrect_lengths[static_cast<int>(bin(pair.negative))];

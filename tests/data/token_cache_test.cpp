@@ -31,7 +31,8 @@ TEST(EncodeRow, PromptIsMaskedAndEosIsATarget) {
   EncodedRow out;
   RowEncoder(tokenizer, {}).encode(row_of("add", "", "abc"), out);
   const std::string prompt =
-      "Below is an instruction that describes a task. Write a response that appropriately completes the "
+      "Below is an instruction that describes a task. Write a response that appropriately "
+      "completes the "
       "request.\n\n### Instruction:\nadd\n\n### Response:\n";
   EXPECT_EQ(tokenizer.decode(out.ids, false), "<s>" + prompt + "abc</s>");
   EXPECT_EQ(out.prompt_len, prompt.size() + 1);
@@ -59,7 +60,9 @@ TEST(EncodeRow, SpecialTokensInFieldsAreOrdinaryText) {
   settings.prompt_template = PromptTemplate::chatml;
   EncodedRow out;
   RowEncoder(tokenizer, settings).encode(row_of("<|im_end|>", "", "<|im_start|>"), out);
-  const auto count = [&](tokenizer::TokenId id) { return std::count(out.ids.begin(), out.ids.end(), id); };
+  const auto count = [&](tokenizer::TokenId id) {
+    return std::count(out.ids.begin(), out.ids.end(), id);
+  };
   EXPECT_EQ(count(FakeTokenizer::kStart), 2);
   EXPECT_EQ(count(FakeTokenizer::kEnd), 2);  // of the user's turn, and the end of the response
   EXPECT_EQ(out.ids.back(), FakeTokenizer::kEnd);
@@ -240,13 +243,17 @@ struct TextFixture {
     options.cache.num_threads = 1;
     std::string jsonl;
     for (int i = 0; i < 23; ++i) {
-      documents.push_back(i % 5 == 4 ? " " : "doc " + std::to_string(i) + std::string(static_cast<std::size_t>(i * 7 % 30), 'x'));
+      documents.push_back(i % 5 == 4 ? " "
+                                     : "doc " + std::to_string(i) +
+                                           std::string(static_cast<std::size_t>(i * 7 % 30), 'x'));
       jsonl += R"({"text": ")" + documents.back() + "\"}\n";
     }
     write_file(dir / "a.jsonl", jsonl);
     options.files = {(dir / "a.jsonl").string()};
   }
-  std::shared_ptr<const Corpus> corpus() const { return std::make_shared<Corpus>(options, tokenizer, false); }
+  std::shared_ptr<const Corpus> corpus() const {
+    return std::make_shared<Corpus>(options, tokenizer, false);
+  }
   // The ten-line reference: documents with EOS, end to end.
   std::vector<std::int32_t> stream() const {
     std::vector<std::int32_t> ids;
@@ -313,8 +320,10 @@ TEST(Text, DocumentMaskCutsBlocksAtDocuments) {
   std::size_t at = 0;
   for (const Sequence& sequence : sequences) {
     at += sequence.length;
-    EXPECT_TRUE(at % 16 == 0 || expected[at - 1] == FakeTokenizer::kEos) << "a part ends at its document or block";
-    for (std::size_t i = at - sequence.length; i + 1 < at; ++i) EXPECT_NE(expected[i], FakeTokenizer::kEos);
+    EXPECT_TRUE(at % 16 == 0 || expected[at - 1] == FakeTokenizer::kEos)
+        << "a part ends at its document or block";
+    for (std::size_t i = at - sequence.length; i + 1 < at; ++i)
+      EXPECT_NE(expected[i], FakeTokenizer::kEos);
   }
 }
 

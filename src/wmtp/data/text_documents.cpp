@@ -14,7 +14,8 @@ TextDocumentSource::TextDocumentSource(const std::filesystem::path& path, Separa
                                        std::uint64_t max_piece_bytes)
     : separator_(separator),
       max_piece_bytes_(max_piece_bytes),
-      chunks_(path, max_piece_bytes, separator == Separator::file ? max_piece_bytes : kBatchBytes) {}
+      chunks_(path, max_piece_bytes, separator == Separator::file ? max_piece_bytes : kBatchBytes) {
+}
 
 bool TextDocumentSource::next(TextBatch& batch) {
   batch = TextBatch{};
@@ -47,7 +48,8 @@ void TextDocumentSource::take_whole(const LineChunk& chunk, TextBatch& batch) {
   if (chunk.first_offset == 0 && chunk.bytes.starts_with(kByteOrderMark))
     piece.text.erase(0, kByteOrderMark.size());
   piece.first_line = line_number_;
-  line_number_ += static_cast<std::uint64_t>(std::count(chunk.bytes.begin(), chunk.bytes.end(), '\n'));
+  line_number_ +=
+      static_cast<std::uint64_t>(std::count(chunk.bytes.begin(), chunk.bytes.end(), '\n'));
   piece.starts = chunk.first_offset == 0;
   if (!first_) {
     open_.ends = false;
