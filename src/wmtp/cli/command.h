@@ -37,6 +37,7 @@ void set_up_program(CLI::App& app, Session& session);
 
 void add_bench(CLI::App& app, Session& session);
 void add_completion(CLI::App& app, Session& session);
+void add_data(CLI::App& app, Session& session);
 void add_doctor(CLI::App& app, Session& session);
 void add_launch(CLI::App& app, Session& session);
 void add_train(CLI::App& app, Session& session);

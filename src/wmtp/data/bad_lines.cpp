@@ -13,16 +13,26 @@ constexpr std::size_t kShown = 20;
 
 std::string_view name_of(BadCause cause) {
   switch (cause) {
-    case BadCause::invalid_json: return "invalid JSON";
-    case BadCause::invalid_utf8: return "invalid UTF-8";
-    case BadCause::nul: return "NUL character";
-    case BadCause::not_an_object: return "not an object";
-    case BadCause::duplicate_key: return "duplicate key";
-    case BadCause::integer_range: return "integer beyond 64 bits";
-    case BadCause::too_long: return "line too long";
-    case BadCause::too_deep: return "nested too deep";
-    case BadCause::schema: return "wrong field";
-    case BadCause::cut_line: return "cut last line";
+    case BadCause::invalid_json:
+      return "invalid JSON";
+    case BadCause::invalid_utf8:
+      return "invalid UTF-8";
+    case BadCause::nul:
+      return "NUL character";
+    case BadCause::not_an_object:
+      return "not an object";
+    case BadCause::duplicate_key:
+      return "duplicate key";
+    case BadCause::integer_range:
+      return "integer beyond 64 bits";
+    case BadCause::too_long:
+      return "line too long";
+    case BadCause::too_deep:
+      return "nested too deep";
+    case BadCause::schema:
+      return "wrong field";
+    case BadCause::cut_line:
+      return "cut last line";
   }
   return "bad line";
 }
@@ -56,7 +66,8 @@ void BadLineLog::fail(std::string_view why) const {
   std::string fact;
   for (const BadLine& line : first_)
     fact += (fact.empty() ? "" : "\n  ") + format_bad_line(file_, line);
-  if (total_ > first_.size()) fact += fmt::format("\n  and at least {} more", total_ - first_.size());
+  if (total_ > first_.size())
+    fact += fmt::format("\n  and at least {} more", total_ - first_.size());
   throw Error(ErrorKind::data, "data", fact, why);
 }
 

@@ -30,9 +30,9 @@ std::string_view name_of(BadCause cause);
 
 struct BadLine {
   BadCause cause = BadCause::invalid_json;
-  std::uint64_t row = 0;        // physical line, from 0
-  std::size_t column = 1;       // byte in the line, from 1
-  std::string text;             // the fact: "output" is a number, expected a string
+  std::uint64_t row = 0;   // physical line, from 0
+  std::size_t column = 1;  // byte in the line, from 1
+  std::string text;        // the fact: "output" is a number, expected a string
 };
 
 using BadCounts = std::array<std::uint64_t, kNumBadCauses>;

@@ -61,12 +61,13 @@ class ChunkEncoder {
     separator_ = text.separator_id ? std::optional(static_cast<std::int32_t>(*text.separator_id))
                                    : request.tokenizer->eos_id();
     if (!separator_)
-      throw Error(ErrorKind::config, "data", "dataset.text.eos_between needs a tokenizer with an EOS token",
+      throw Error(ErrorKind::config, "data",
+                  "dataset.text.eos_between needs a tokenizer with an EOS token",
                   "set dataset.text.separator_id, or eos_between: false");
     if (*separator_ < 0 || *separator_ >= request.tokenizer->vocab_size())
       throw Error(ErrorKind::config, "data",
-                  fmt::format("dataset.text.separator_id {} is outside the vocabulary of {}", *separator_,
-                              request.tokenizer->vocab_size()));
+                  fmt::format("dataset.text.separator_id {} is outside the vocabulary of {}",
+                              *separator_, request.tokenizer->vocab_size()));
   }
 
   TokenRows lines(const LineChunk& chunk) const {
@@ -153,7 +154,8 @@ class ChunkEncoder {
     }
     const std::string_view before = std::string_view(piece.text).substr(0, *place);
     bad.row += static_cast<std::uint64_t>(std::count(before.begin(), before.end(), '\n'));
-    bad.column = *place - (before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1) + 1;
+    bad.column =
+        *place - (before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1) + 1;
     return bad;
   }
 
@@ -204,10 +206,13 @@ class CacheWriter {
     if (!request_.index) bad_.judge(std::max(facts_.num_rows, bad_.total()));
     if (request_.index && facts_.num_rows != request_.index->num_rows()) disagree(facts_.num_rows);
     if (facts_.num_tokens == 0)
-      throw Error(ErrorKind::data, "data", fmt::format("{} has no tokens ({} lines, {} blank, {} bad, {} empty documents)",
-                                                       request_.file.string(), facts_.num_rows, facts_.num_blank,
-                                                       bad_.total(), facts_.num_empty_documents));
-    const auto copy = [](const Sha256Digest& from, std::uint8_t* to) { std::copy(from.begin(), from.end(), to); };
+      throw Error(ErrorKind::data, "data",
+                  fmt::format("{} has no tokens ({} lines, {} blank, {} bad, {} empty documents)",
+                              request_.file.string(), facts_.num_rows, facts_.num_blank,
+                              bad_.total(), facts_.num_empty_documents));
+    const auto copy = [](const Sha256Digest& from, std::uint8_t* to) {
+      std::copy(from.begin(), from.end(), to);
+    };
     copy(request_.identity.data_fingerprint, facts_.data_fingerprint);
     copy(sha256(request_.identity.tokenizer_fingerprint), facts_.tokenizer_fingerprint);
     copy(cache_key(request_.identity), facts_.key);
@@ -223,7 +228,8 @@ class CacheWriter {
 
  private:
   void add_tokens(const std::vector<tokenizer::TokenId>& ids) {
-    if (facts_.token_bytes == 4) return spools_[3].append_values(std::span<const tokenizer::TokenId>(ids));
+    if (facts_.token_bytes == 4)
+      return spools_[3].append_values(std::span<const tokenizer::TokenId>(ids));
     narrow_.assign(ids.begin(), ids.end());
     spools_[3].append_values(std::span<const std::uint16_t>(narrow_));
   }
@@ -240,9 +246,10 @@ class CacheWriter {
 
   [[noreturn]] void disagree(std::uint64_t row) const {
     throw Error(ErrorKind::data, "data",
-                fmt::format("{}:{}: the file no longer agrees with its index {}", request_.file.string(),
-                            row + 1, request_.index->path().string()),
-                fmt::format("is it being written? build again: wmtp data index --force {}", request_.file.string()));
+                fmt::format("{}:{}: the file no longer agrees with its index {}",
+                            request_.file.string(), row + 1, request_.index->path().string()),
+                fmt::format("is it being written? build again: wmtp data index --force {}",
+                            request_.file.string()));
   }
 
   const CacheRequest& request_;
@@ -258,7 +265,8 @@ class CacheWriter {
 
 Sha256Digest fingerprint_of(const std::filesystem::path& file, const CacheOptions& cache) {
   const FileStamp stamp = stamp_of(file);
-  const std::string key = sha256_hex(std::filesystem::absolute(file).lexically_normal().string()).substr(0, 8);
+  const std::string key =
+      sha256_hex(std::filesystem::absolute(file).lexically_normal().string()).substr(0, 8);
   const std::filesystem::path note =
       cache_folder(file, cache) / fmt::format("{}-{}.stamp", stem_of(file), key);
   const std::string head = fmt::format("{} {} ", stamp.bytes, stamp.mtime_ns);
@@ -267,7 +275,8 @@ Sha256Digest fingerprint_of(const std::filesystem::path& file, const CacheOption
     if (text.starts_with(head) && text.size() >= head.size() + 64) {
       Sha256Digest digest;
       for (std::size_t i = 0; i < 32; ++i)
-        digest[i] = static_cast<std::uint8_t>(std::stoul(text.substr(head.size() + 2 * i, 2), nullptr, 16));
+        digest[i] =
+            static_cast<std::uint8_t>(std::stoul(text.substr(head.size() + 2 * i, 2), nullptr, 16));
       return digest;
     }
   } catch (const std::exception&) {  // an unreadable note only costs the time to hash again
@@ -306,8 +315,8 @@ CacheReport build_cache(const CacheRequest& request, const std::filesystem::path
   };
   const std::uint64_t limit = request.identity.bad_lines.max_line_bytes;
   if (request.identity.kind == CacheKind::documents && is_text_file(request.file))
-    run(TextDocumentSource(request.file, request.identity.text.document_separator, limit), TextBatch{},
-        [&](const TextBatch& batch) { return encoder.pieces(batch); });
+    run(TextDocumentSource(request.file, request.identity.text.document_separator, limit),
+        TextBatch{}, [&](const TextBatch& batch) { return encoder.pieces(batch); });
   else
     run(LineChunkSource(request.file, limit, std::size_t{1} << 20), LineChunk{},
         [&](const LineChunk& chunk) { return encoder.lines(chunk); });
@@ -338,7 +347,9 @@ TokenCache open_or_build_cache(const CacheRequest& request, const CacheOptions& 
 
 void log_cache_report(const std::filesystem::path& file, const CacheReport& report) {
   const CacheFacts& facts = report.facts;
-  log::info("data", "{}: {} rows, {} tokens in {:.1f} s ({:.1f} MB/s), {} tokens across the prompt's border -> {}",
+  log::info("data",
+            "{}: {} rows, {} tokens in {:.1f} s ({:.1f} MB/s), {} tokens across the prompt's "
+            "border -> {}",
             file.string(), facts.num_rows, facts.num_tokens, report.seconds,
             static_cast<double>(report.source_bytes) / 1e6 / std::max(report.seconds, 1e-9),
             facts.boundary_merges, report.path.string());

@@ -1,4 +1,5 @@
-// Builds a token cache from a data file: streaming, parallel, byte-identical for any number of threads.
+// Builds a token cache from a data file: streaming, parallel, byte-identical for any number of
+// threads.
 #pragma once
 #include <filesystem>
 
@@ -29,8 +30,8 @@ struct CacheReport {
 Sha256Digest fingerprint_of(const std::filesystem::path& file, const CacheOptions& cache);
 std::filesystem::path cache_path(const CacheRequest& request, const CacheOptions& cache);
 
-// Writes `path` whole or not at all. ErrorKind::data by the bad-line policy (documents), or when the file
-// no longer agrees with its index.
+// Writes `path` whole or not at all. ErrorKind::data by the bad-line policy (documents), or when
+// the file no longer agrees with its index.
 CacheReport build_cache(const CacheRequest& request, const std::filesystem::path& path);
 
 // Opens the cache of that identity, building it first where missing and `cache.auto_cache` allows;

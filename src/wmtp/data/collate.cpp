@@ -21,7 +21,8 @@ struct Shape {
   std::size_t num_docs = 0, num_tokens = 0, stride = 0, filler = 0;
 };
 
-Shape shape_of(const MicroBatchPlan& plan, const CollateOptions& options, std::uint32_t max_length) {
+Shape shape_of(const MicroBatchPlan& plan, const CollateOptions& options,
+               std::uint32_t max_length) {
   Shape shape;
   shape.num_docs = plan.sequences.size();
   std::size_t longest = 0, total = 0;
@@ -36,15 +37,16 @@ Shape shape_of(const MicroBatchPlan& plan, const CollateOptions& options, std::u
   }
   std::size_t rounded = round_up(total, options.pack_multiple);
   if (options.max_tokens_per_batch)
-    rounded = std::max<std::size_t>(total, std::min<std::size_t>(rounded, *options.max_tokens_per_batch));
+    rounded =
+        std::max<std::size_t>(total, std::min<std::size_t>(rounded, *options.max_tokens_per_batch));
   shape.filler = rounded - total;
   shape.num_tokens = rounded;
   shape.num_docs += shape.filler > 0;
   return shape;
 }
 
-void place_document(HostBatch& batch, std::size_t doc, const Sequence& sequence, const EpochView& view,
-                    std::size_t extent) {
+void place_document(HostBatch& batch, std::size_t doc, const Sequence& sequence,
+                    const EpochView& view, std::size_t extent) {
   const auto begin = static_cast<std::size_t>(batch.doc_start[doc]);
   view.copy_tokens(sequence, batch.tokens.subspan(begin, sequence.length));
   std::iota(batch.positions.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -77,8 +79,8 @@ void place_filler(HostBatch& batch, std::size_t doc, std::size_t length, std::in
 
 }  // namespace
 
-HostBatch collate(const MicroBatchPlan& plan, const CollateOptions& options, std::uint32_t max_length,
-                  const std::shared_ptr<HostAllocator>& allocator) {
+HostBatch collate(const MicroBatchPlan& plan, const CollateOptions& options,
+                  std::uint32_t max_length, const std::shared_ptr<HostAllocator>& allocator) {
   const Shape shape = shape_of(plan, options, max_length);
   WMTP_CHECK(shape.num_tokens <= 0x7FFFFFFF, "a micro-batch of more than 2^31 tokens");
   HostBatch batch = make_host_batch(
@@ -96,7 +98,8 @@ HostBatch collate(const MicroBatchPlan& plan, const CollateOptions& options, std
     batch.doc_start[doc + 1] = static_cast<std::int32_t>(shape.num_tokens);
     place_filler(batch, doc, shape.filler, options.pad_token);
   }
-  std::copy(plan.step_head_targets.begin(), plan.step_head_targets.end(), batch.step_head_targets.begin());
+  std::copy(plan.step_head_targets.begin(), plan.step_head_targets.end(),
+            batch.step_head_targets.begin());
   batch.step_sequences = plan.step_sequences;
   batch.step_pairs = plan.step_pairs;
   batch.step = plan.step;
@@ -110,8 +113,8 @@ HostBatch collate(const MicroBatchPlan& plan, const CollateOptions& options, std
   return batch;
 }
 
-std::uint64_t BatchCost::with(std::span<const Sequence> sample, std::uint64_t& docs, std::uint64_t& tokens,
-                              std::uint64_t& longest) const {
+std::uint64_t BatchCost::with(std::span<const Sequence> sample, std::uint64_t& docs,
+                              std::uint64_t& tokens, std::uint64_t& longest) const {
   docs = num_docs_ + sample.size(), tokens = num_tokens_, longest = longest_;
   for (const Sequence& sequence : sample) {
     tokens += sequence.length;
@@ -125,6 +128,8 @@ bool BatchCost::fits(std::span<const Sequence> sample) const {
   return with(sample, docs, tokens, longest) <= *options_->max_tokens_per_batch;
 }
 
-void BatchCost::add(std::span<const Sequence> sample) { with(sample, num_docs_, num_tokens_, longest_); }
+void BatchCost::add(std::span<const Sequence> sample) {
+  with(sample, num_docs_, num_tokens_, longest_);
+}
 
 }  // namespace wmtp::data

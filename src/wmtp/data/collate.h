@@ -11,8 +11,8 @@
 namespace wmtp::data {
 
 // `max_length` = T, for padding to it.
-HostBatch collate(const MicroBatchPlan& plan, const CollateOptions& options, std::uint32_t max_length,
-                  const std::shared_ptr<HostAllocator>& allocator);
+HostBatch collate(const MicroBatchPlan& plan, const CollateOptions& options,
+                  std::uint32_t max_length, const std::shared_ptr<HostAllocator>& allocator);
 
 // Whether a micro-batch stays within max_tokens_per_batch, sample by sample.
 class BatchCost {

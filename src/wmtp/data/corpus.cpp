@@ -32,10 +32,13 @@ Format detect_format(const std::filesystem::path& file, const DatasetOptions& op
   };
   if (has("instruction") && has("output")) return Format::instruct;
   if (has(options.text.column)) return Format::text;
-  throw Error(ErrorKind::data, "data",
-              fmt::format("{}: neither \"instruction\" and \"output\" nor \"{}\" in its first good line (keys: {})",
-                          file.string(), options.text.column, names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))),
-              "set dataset.format or dataset.text.column");
+  throw Error(
+      ErrorKind::data, "data",
+      fmt::format(
+          "{}: neither \"instruction\" and \"output\" nor \"{}\" in its first good line (keys: {})",
+          file.string(), options.text.column,
+          names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))),
+      "set dataset.format or dataset.text.column");
 }
 
 Corpus::Corpus(const DatasetOptions& options, const tokenizer::Tokenizer& tokenizer,
@@ -44,9 +47,11 @@ Corpus::Corpus(const DatasetOptions& options, const tokenizer::Tokenizer& tokeni
   const auto paths = expand_files(options.files);
   if (paths.empty()) throw Error(ErrorKind::config, "data", "no data files are named");
   if (!options.metadata.empty() && options.metadata.size() != paths.size())
-    throw Error(ErrorKind::config, "data",
-                fmt::format("{} metadata files for {} data files", options.metadata.size(), paths.size()));
-  for (std::size_t i = 0; i < paths.size(); ++i) open_file(paths[i], i, tokenizer, need_token_counts);
+    throw Error(
+        ErrorKind::config, "data",
+        fmt::format("{} metadata files for {} data files", options.metadata.size(), paths.size()));
+  for (std::size_t i = 0; i < paths.size(); ++i)
+    open_file(paths[i], i, tokenizer, need_token_counts);
   Sha256 fingerprints;
   for (const auto& file : files_)
     fingerprints.update(std::as_bytes(std::span(file->cache.facts().data_fingerprint)));
@@ -59,7 +64,8 @@ void Corpus::open_file(const std::filesystem::path& path, std::size_t ordinal,
   const Format format =
       options_.format == Format::automatic ? detect_format(path, options_) : options_.format;
   if (format_ != Format::automatic && format != format_)
-    throw Error(ErrorKind::config, "data", fmt::format("{} is of another format than the files before it", path.string()));
+    throw Error(ErrorKind::config, "data",
+                fmt::format("{} is of another format than the files before it", path.string()));
   format_ = format;
   std::unique_ptr<File> file;
   if (format == Format::tokens) {
@@ -95,8 +101,10 @@ void Corpus::open_file(const std::filesystem::path& path, std::size_t ordinal,
     request.num_threads = options_.cache.num_threads;
     TokenCache cache = open_or_build_cache(request, options_.cache);
     if (index && index->num_rows() != cache.num_rows())
-      throw Error(ErrorKind::data, "data", fmt::format("{} and {} do not belong together", index->path().string(),
-                                                       cache.path().string()), cache_format().rebuild_hint);
+      throw Error(ErrorKind::data, "data",
+                  fmt::format("{} and {} do not belong together", index->path().string(),
+                              cache.path().string()),
+                  cache_format().rebuild_hint);
     file.reset(new File{path, std::move(index), std::move(cache)});
   }
   file->first_row = num_rows_;
@@ -109,7 +117,8 @@ TokenCache Corpus::open_given_cache(const std::filesystem::path& path,
   TokenCache cache = TokenCache::open(path);
   const Sha256Digest wanted = sha256(tokenizer.fingerprint());
   if (!std::equal(wanted.begin(), wanted.end(), cache.facts().tokenizer_fingerprint))
-    throw Error(ErrorKind::config, "data", fmt::format("{} was made with another tokenizer", path.string()),
+    throw Error(ErrorKind::config, "data",
+                fmt::format("{} was made with another tokenizer", path.string()),
                 "set models.policy.tokenizer_path, or make the cache again");
   return cache;
 }
@@ -122,16 +131,18 @@ std::uint64_t Corpus::num_tokens() const {
 
 const Corpus::File& Corpus::file_of(std::uint32_t row) const {
   if (files_.size() == 1) return *files_.front();
-  const auto after = std::upper_bound(files_.begin(), files_.end(), row,
-                                      [](std::uint32_t r, const auto& file) { return r < file->first_row; });
+  const auto after =
+      std::upper_bound(files_.begin(), files_.end(), row,
+                       [](std::uint32_t r, const auto& file) { return r < file->first_row; });
   return **(after - 1);
 }
 
 RowCut Corpus::cut(std::uint32_t row) const {
   const File& file = file_of(row);
   const std::uint32_t local = row - file.first_row;
-  return cut_row({file.cache.row_length(local), file.cache.prompt_len(local), file.cache.flags(local)},
-                 options_.max_length, options_.truncate);
+  return cut_row(
+      {file.cache.row_length(local), file.cache.prompt_len(local), file.cache.flags(local)},
+      options_.max_length, options_.truncate);
 }
 
 void Corpus::copy_row(std::uint32_t row, const RowCut& cut, std::span<std::int32_t> out) const {
@@ -144,7 +155,8 @@ void Corpus::copy_row(std::uint32_t row, const RowCut& cut, std::span<std::int32
 std::uint64_t Corpus::sample_id(std::uint32_t row) const {
   const File& file = file_of(row);
   const auto ordinal = static_cast<std::uint64_t>(
-      std::find_if(files_.begin(), files_.end(), [&](const auto& f) { return f.get() == &file; }) - files_.begin());
+      std::find_if(files_.begin(), files_.end(), [&](const auto& f) { return f.get() == &file; }) -
+      files_.begin());
   return ordinal << 40 | (row - file.first_row);
 }
 
@@ -171,7 +183,8 @@ void Corpus::make_table() {
     counters_.num_blank += facts.num_blank;
     if (file->index) counters_.num_without_reward += file->index->facts().num_without_reward;
   }
-  counters_.num_bad = std::accumulate(counters_.bad_counts.begin(), counters_.bad_counts.end(), std::uint64_t{0});
+  counters_.num_bad =
+      std::accumulate(counters_.bad_counts.begin(), counters_.bad_counts.end(), std::uint64_t{0});
   counters_.num_rows = num_rows_;
   if (format_ == Format::text) return;
   std::vector<std::string_view> names;
@@ -181,7 +194,8 @@ void Corpus::make_table() {
     names.clear();
     if (file->index) {
       const RowIndex& index = *file->index;
-      for (std::uint32_t i = 0; i < index.num_problems(); ++i) names.push_back(index.problem_name(i));
+      for (std::uint32_t i = 0; i < index.num_problems(); ++i)
+        names.push_back(index.problem_name(i));
       part.difficulty = index.difficulty();
       part.flags = index.flags();
       part.problem = index.problem();
@@ -203,8 +217,8 @@ void Corpus::make_table() {
   const std::uint64_t good = num_rows_ - counters_.num_blank - counters_.num_bad;
   const std::uint64_t lost = counters_.num_without_target + counters_.num_dropped_long;
   if (lost * 20 > good)
-    log::warn("data", "{} of {} rows have no target within dataset.max_length: {}; raise it", lost, good,
-              options_.max_length);
+    log::warn("data", "{} of {} rows have no target within dataset.max_length: {}; raise it", lost,
+              good, options_.max_length);
 }
 
 void Corpus::count_row(std::uint32_t row, const RowCut& shape) {
@@ -223,7 +237,8 @@ std::vector<std::uint32_t> Corpus::rows_without_target() const {
   std::vector<std::uint32_t> rows;
   for (std::uint32_t row = 0; row < num_rows_ && format_ != Format::text; ++row) {
     const File& file = file_of(row);
-    if (!(file.cache.flags(row - file.first_row) & kTokenRowEmpty) && !table_.is_candidate(row)) rows.push_back(row);
+    if (!(file.cache.flags(row - file.first_row) & kTokenRowEmpty) && !table_.is_candidate(row))
+      rows.push_back(row);
   }
   return rows;
 }

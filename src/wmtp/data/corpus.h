@@ -21,22 +21,22 @@ struct CorpusCounters {
   std::uint64_t num_without_target = 0, num_dropped_long = 0, boundary_merges = 0;
   std::uint64_t num_empty_documents = 0;
   std::uint64_t num_without_reward = 0;
-  std::uint64_t truncated_rows[2] = {0, 0};    // incorrect, correct
+  std::uint64_t truncated_rows[2] = {0, 0};  // incorrect, correct
   std::uint64_t truncated_tokens[2] = {0, 0};
   BadCounts bad_counts{};
 };
 
 class Corpus {
  public:
-  // Opens every file, building what is missing where `cache.auto_cache` allows. BORROWS the tokenizer
-  // during the call. BLOCKS. `need_token_counts`: lengths of outputs alone are wanted in the index.
-  // Several ranks: one builds first (see prepare), the others open with auto_cache off.
+  // Opens every file, building what is missing where `cache.auto_cache` allows. BORROWS the
+  // tokenizer during the call. BLOCKS. `need_token_counts`: lengths of outputs alone are wanted in
+  // the index. Several ranks: one builds first (see prepare), the others open with auto_cache off.
   Corpus(const DatasetOptions& options, const tokenizer::Tokenizer& tokenizer,
          bool need_token_counts);
 
-  Format format() const { return format_; }          // never automatic
+  Format format() const { return format_; }  // never automatic
   std::uint32_t num_rows() const { return num_rows_; }
-  std::uint64_t num_tokens() const;                  // stored, all files
+  std::uint64_t num_tokens() const;  // stored, all files
   std::uint32_t max_length() const { return options_.max_length; }
   const DatasetOptions& options() const { return options_; }
 
@@ -49,11 +49,11 @@ class Corpus {
   const CorpusCounters& counters() const { return counters_; }
   // Rows that cannot be drawn although their line is good.
   std::vector<std::uint32_t> rows_without_target() const;
-  std::string place_of(std::uint32_t row) const;     // "train.jsonl:18"
+  std::string place_of(std::uint32_t row) const;  // "train.jsonl:18"
 
   struct File {
     std::filesystem::path path;
-    std::optional<RowIndex> index;   // instruct only
+    std::optional<RowIndex> index;  // instruct only
     TokenCache cache;
     std::uint32_t first_row = 0;
   };

@@ -46,20 +46,22 @@ Cursor continue_from(const Cursor& saved, const Cursor& current, bool allow_data
   };
   compare(saved.data_fingerprint == current.data_fingerprint, "the data files");
   compare(saved.tokenizer_fingerprint == current.tokenizer_fingerprint, "the tokenizer");
-  compare(saved.seed == current.seed, fmt::format("data_sampling.seed ({} -> {})", saved.seed, current.seed));
+  compare(saved.seed == current.seed,
+          fmt::format("data_sampling.seed ({} -> {})", saved.seed, current.seed));
   compare(saved.num_samples == current.num_samples,
           fmt::format("the number of samples ({} -> {})", saved.num_samples, current.num_samples));
   compare(saved.list_hash == current.list_hash, "the list of samples");
   if (changed.empty()) return saved;
   if (!allow_data_change)
     throw Error(ErrorKind::config, "data",
-                fmt::format("cannot resume at epoch {} sample {}: changed since the checkpoint: {}", saved.epoch,
-                            saved.samples_taken, changed),
+                fmt::format("cannot resume at epoch {} sample {}: changed since the checkpoint: {}",
+                            saved.epoch, saved.samples_taken, changed),
                 "restore it, or set checkpoint.allow_data_change: true to begin the next epoch");
   Cursor next = current;
   next.epoch = saved.samples_taken == 0 ? saved.epoch : saved.epoch + 1;
   next.samples_taken = 0;
-  log::warn("data", "changed since the checkpoint: {}; starting epoch {} anew", changed, next.epoch);
+  log::warn("data", "changed since the checkpoint: {}; starting epoch {} anew", changed,
+            next.epoch);
   return next;
 }
 

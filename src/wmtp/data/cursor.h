@@ -18,8 +18,9 @@ struct Cursor {
 OrderedJson to_json(const Cursor& cursor);
 Cursor cursor_from_json(const Json& json);  // ErrorKind::checkpoint for a missing or wrong field
 
-// Whether a run whose data is `current` (list, fingerprints, seed) may go on at `saved`. ErrorKind::config
-// naming what differs, unless `allow_data_change`: then the start of the next epoch, and a warning.
+// Whether a run whose data is `current` (list, fingerprints, seed) may go on at `saved`.
+// ErrorKind::config naming what differs, unless `allow_data_change`: then the start of the next
+// epoch, and a warning.
 Cursor continue_from(const Cursor& saved, const Cursor& current, bool allow_data_change);
 
 }  // namespace wmtp::data

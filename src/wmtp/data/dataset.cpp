@@ -30,14 +30,12 @@ bool Dataset::differs_by_epoch() const {
   return options_.curriculum_learning || options_.resample_each_epoch;
 }
 
-SampleList Dataset::draw_fixed(const RowTable& table, const std::string& prefix, DrawReport& report) const {
+SampleList Dataset::draw_fixed(const RowTable& table, const std::string& prefix,
+                               DrawReport& report) const {
   const bool all = !options_.n_samples;
-  const DrawRequest request{table,
-                            options_,
-                            prefix,
-                            all ? 0 : static_cast<std::uint64_t>(*options_.n_samples),
-                            all,
-                            options_.difficulty_weights};
+  const DrawRequest request{table,  options_,
+                            prefix, all ? 0 : static_cast<std::uint64_t>(*options_.n_samples),
+                            all,    options_.difficulty_weights};
   SampleList list = draw_samples(request, report);
   if (split_ == Split::validation) {
     std::sort(list.rows.begin(), list.rows.end());
@@ -48,7 +46,7 @@ SampleList Dataset::draw_fixed(const RowTable& table, const std::string& prefix,
 
 Dataset::Drawn Dataset::draw(std::uint64_t epoch, DrawReport& report) const {
   Drawn drawn;
-  const std::string prefix = split_ == Split::validation      ? "validation/"
+  const std::string prefix = split_ == Split::validation    ? "validation/"
                              : options_.resample_each_epoch ? fmt::format("epoch/{}/", epoch)
                                                             : "";
   if (options_.curriculum_learning) {
@@ -66,7 +64,8 @@ Dataset::Drawn Dataset::draw(std::uint64_t epoch, DrawReport& report) const {
     drawn.list = std::make_shared<SampleList>(draw_fixed(blocks, prefix, report));
   }
   drawn.hash = drawn.list ? to_hex(drawn.list->digest())
-                          : sha256_hex(fmt::format("blocks {} of {}", blocks_->num_blocks(), corpus_->max_length()));
+                          : sha256_hex(fmt::format("blocks {} of {}", blocks_->num_blocks(),
+                                                   corpus_->max_length()));
   if (drawn.list && drawn.list->paired) check_pairs(*drawn.list);
   return drawn;
 }
@@ -78,12 +77,15 @@ Dataset::Drawn Dataset::drawn_of(std::uint64_t epoch) const {
     drawn_ = draw(epoch, report);
     drawn_epoch_ = epoch;
     if (report.num_drawn_again > 0)
-      log::warn("data", "epoch {}: {} samples used again, their bins ran out", epoch, report.num_drawn_again);
+      log::warn("data", "epoch {}: {} samples used again, their bins ran out", epoch,
+                report.num_drawn_again);
   }
   return drawn_;
 }
 
-std::string Dataset::list_hash(std::uint64_t epoch) const { return drawn_of(epoch).hash; }
+std::string Dataset::list_hash(std::uint64_t epoch) const {
+  return drawn_of(epoch).hash;
+}
 
 Cursor Dataset::cursor_at(std::uint64_t epoch, std::uint64_t samples_taken) const {
   return {epoch,
@@ -97,9 +99,8 @@ Cursor Dataset::cursor_at(std::uint64_t epoch, std::uint64_t samples_taken) cons
 
 std::vector<OrderedPiece> Dataset::order_of(std::uint64_t epoch, const Drawn& drawn) const {
   const auto seed = static_cast<std::uint64_t>(options_.seed);
-  const bool shuffled =
-      options_.shuffle && split_ == Split::train &&
-      (!blocks_ || corpus_->options().text.shuffle == TextShuffle::blocks);
+  const bool shuffled = options_.shuffle && split_ == Split::train &&
+                        (!blocks_ || corpus_->options().text.shuffle == TextShuffle::blocks);
   std::vector<OrderedPiece> pieces;
   const auto add = [&](std::uint64_t first, std::uint64_t count, const std::string& name) {
     OrderedPiece piece{first, count, std::nullopt};
@@ -138,11 +139,12 @@ void Dataset::check_pairs(const SampleList& list) const {
     prompt(pair.negative, second);
     const std::size_t shared = std::min(first.size(), second.size());
     const bool merged = std::max(first.size(), second.size()) - shared <= 8;
-    if (merged && std::equal(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(shared), second.begin()))
+    if (merged && std::equal(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(shared),
+                             second.begin()))
       continue;
     throw Error(ErrorKind::data, "data",
-                fmt::format("{} and {} are a pair, but their prompts differ", corpus_->place_of(pair.positive),
-                            corpus_->place_of(pair.negative)),
+                fmt::format("{} and {} are a pair, but their prompts differ",
+                            corpus_->place_of(pair.positive), corpus_->place_of(pair.negative)),
                 "rows of one problem need the same instruction and input");
   }
 }

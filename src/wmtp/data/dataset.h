@@ -35,8 +35,8 @@ class Dataset {
 
  private:
   struct Drawn {
-    std::shared_ptr<const SampleList> list;     // none: all blocks
-    std::vector<CurriculumPiece> pieces;        // of a curriculum
+    std::shared_ptr<const SampleList> list;  // none: all blocks
+    std::vector<CurriculumPiece> pieces;     // of a curriculum
     std::string hash;
   };
   bool differs_by_epoch() const;

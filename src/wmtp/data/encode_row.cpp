@@ -13,7 +13,8 @@ RowEncoder::RowEncoder(const tokenizer::Tokenizer& tokenizer, const EncodeSettin
   if (wants_bos) {
     bos_ = tokenizer.bos_id();
     if (!bos_)
-      throw Error(ErrorKind::config, "data", "dataset.add_bos is true, but the tokenizer has no BOS token");
+      throw Error(ErrorKind::config, "data",
+                  "dataset.add_bos is true, but the tokenizer has no BOS token");
   }
 }
 

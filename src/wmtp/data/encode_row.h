@@ -35,8 +35,8 @@ class RowEncoder {
   // ErrorKind::config where the settings ask for a token the tokenizer lacks.
   RowEncoder(const tokenizer::Tokenizer& tokenizer, const EncodeSettings& settings);
 
-  // ids = [BOS] prompt output [end]; prompt_len = length of the longest common prefix with the encoded
-  // prompt, so a token that merges across the border belongs to the response.
+  // ids = [BOS] prompt output [end]; prompt_len = length of the longest common prefix with the
+  // encoded prompt, so a token that merges across the border belongs to the response.
   void encode(const Row& row, EncodedRow& out) const;
 
   struct Document {

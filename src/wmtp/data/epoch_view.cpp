@@ -22,15 +22,17 @@ Sequence RowEpoch::sequence_of(std::uint32_t row) const {
 }
 
 void RowEpoch::append_sequences(std::uint64_t place, std::vector<Sequence>& out) const {
-  const auto after = std::upper_bound(pieces_.begin(), pieces_.end(), place,
-                                      [](std::uint64_t p, const OrderedPiece& piece) { return p < piece.first; });
+  const auto after =
+      std::upper_bound(pieces_.begin(), pieces_.end(), place,
+                       [](std::uint64_t p, const OrderedPiece& piece) { return p < piece.first; });
   const std::uint64_t index = (after - 1)->index_of(place);
   if (!list_->paired) {
     out.push_back(sequence_of(list_->rows[index]));
     return;
   }
   const RowPair& pair = list_->pairs[index];
-  for (const auto& [row, role] : {std::pair(pair.positive, kPositive), std::pair(pair.negative, kNegative)}) {
+  for (const auto& [row, role] :
+       {std::pair(pair.positive, kPositive), std::pair(pair.negative, kNegative)}) {
     Sequence sequence = sequence_of(row);
     sequence.pair_role = role;
     sequence.length_bin = pair.length_bin;

@@ -21,13 +21,13 @@ enum PairRole : std::uint8_t { kSingle = 0, kPositive = 1, kNegative = 2 };
 // One document of a batch: a row, a side of a pair, a block, or a document's part of a block.
 struct Sequence {
   std::uint64_t sample_id = 0;
-  std::uint64_t source = 0;         // row number, or place in the stream of blocks
+  std::uint64_t source = 0;  // row number, or place in the stream of blocks
   std::uint32_t length = 0, prompt_len = 0;
   float reward = 1;
   std::int16_t length_bin = -1;
   bool has_reward = false;
   std::uint8_t pair_role = kSingle;
-  std::uint8_t flags = 0;           // DocFlag
+  std::uint8_t flags = 0;  // DocFlag
 };
 
 // THREADS: const members from any thread.
@@ -35,8 +35,8 @@ class EpochView {
  public:
   virtual ~EpochView() = default;
   virtual std::uint64_t size() const = 0;  // samples
-  // Appends the sequences of the sample at `place`: one, two of a pair (positive first), or the documents
-  // of a block.
+  // Appends the sequences of the sample at `place`: one, two of a pair (positive first), or the
+  // documents of a block.
   virtual void append_sequences(std::uint64_t place, std::vector<Sequence>& out) const = 0;
   // REQUIRES out.size() == sequence.length.
   virtual void copy_tokens(const Sequence& sequence, std::span<std::int32_t> out) const = 0;

@@ -14,10 +14,10 @@ constexpr std::size_t kAlignment = 64;
 class HeapAllocator : public HostAllocator {
  public:
   std::byte* allocate(std::size_t bytes) override {
-    return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{kAlignment}));
+    return static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment}));
   }
   void release(std::byte* memory, std::size_t) override {
-    ::operator delete(memory, std::align_val_t{kAlignment});
+    ::operator delete (memory, std::align_val_t{kAlignment});
   }
 };
 
@@ -58,9 +58,12 @@ std::size_t lay_out(HostBatch& batch, const BatchSizes& sizes, std::byte* memory
 
 }  // namespace
 
-std::shared_ptr<HostAllocator> heap_allocator() { return std::make_shared<HeapAllocator>(); }
+std::shared_ptr<HostAllocator> heap_allocator() {
+  return std::make_shared<HeapAllocator>();
+}
 
-HostBatch make_host_batch(const BatchSizes& sizes, const std::shared_ptr<HostAllocator>& allocator) {
+HostBatch make_host_batch(const BatchSizes& sizes,
+                          const std::shared_ptr<HostAllocator>& allocator) {
   HostBatch batch;
   const std::size_t bytes = lay_out(batch, sizes, nullptr);
   batch.memory = {allocator->allocate(bytes), HostRelease{allocator, bytes}};
@@ -77,29 +80,35 @@ void check_document(const HostBatch& batch, std::size_t doc, std::vector<std::in
   const auto prompt = static_cast<std::size_t>(batch.prompt_len[doc]);
   WMTP_CHECK(batch.doc_start[doc + 1] > batch.doc_start[doc], "doc_start does not rise");
   const auto extent = static_cast<std::size_t>(batch.doc_start[doc + 1]) - begin;
-  WMTP_CHECK(length > 0 && length <= extent && prompt <= length, "a document longer than its place");
+  WMTP_CHECK(length > 0 && length <= extent && prompt <= length,
+             "a document longer than its place");
   WMTP_CHECK(batch.row_stride > 0 || length == extent, "a gap between packed documents");
   const bool filler = batch.doc_flags[doc] & kDocFiller;
   for (std::size_t i = 0; i < extent; ++i) {
-    WMTP_CHECK(batch.positions[begin + i] == static_cast<std::int32_t>(i), "positions do not match");
+    WMTP_CHECK(batch.positions[begin + i] == static_cast<std::int32_t>(i),
+               "positions do not match");
     const bool is_target = !filler && i >= prompt && i < length;
     WMTP_CHECK(batch.target_mask[begin + i] == (is_target ? 1 : 0), "target_mask does not match");
   }
   for (std::size_t head = 0; head < targets.size() && !filler; ++head)
-    targets[head] += num_targets(static_cast<std::uint32_t>(length), static_cast<std::uint32_t>(prompt),
-                                 static_cast<std::uint32_t>(head + 1));
+    targets[head] +=
+        num_targets(static_cast<std::uint32_t>(length), static_cast<std::uint32_t>(prompt),
+                    static_cast<std::uint32_t>(head + 1));
 }
 
 }  // namespace
 
 void check_host_batch(const HostBatch& batch) {
-  WMTP_CHECK(batch.doc_start.size() == batch.num_docs() + 1 && batch.doc_start[0] == 0, "doc_start");
-  WMTP_CHECK(static_cast<std::size_t>(batch.doc_start.back()) == batch.num_tokens(), "doc_start's end");
+  WMTP_CHECK(batch.doc_start.size() == batch.num_docs() + 1 && batch.doc_start[0] == 0,
+             "doc_start");
+  WMTP_CHECK(static_cast<std::size_t>(batch.doc_start.back()) == batch.num_tokens(),
+             "doc_start's end");
   std::vector<std::int64_t> targets(batch.head_targets.size());
   for (std::size_t doc = 0; doc < batch.num_docs(); ++doc) check_document(batch, doc, targets);
   for (std::size_t head = 0; head < targets.size(); ++head) {
     WMTP_CHECK(batch.head_targets[head] == targets[head], "head_targets are not the mask's counts");
-    WMTP_CHECK(batch.head_targets[head] <= batch.step_head_targets[head], "step_head_targets too small");
+    WMTP_CHECK(batch.head_targets[head] <= batch.step_head_targets[head],
+               "step_head_targets too small");
   }
 }
 

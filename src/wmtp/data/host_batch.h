@@ -10,8 +10,8 @@
 
 namespace wmtp::data {
 
-// Where batches live: plain or pinned memory. THREADS: called from the loader's threads and from those that
-// drop batches.
+// Where batches live: plain or pinned memory. THREADS: called from the loader's threads and from
+// those that drop batches.
 class HostAllocator {
  public:
   virtual ~HostAllocator() = default;
@@ -26,8 +26,8 @@ struct HostRelease {
   void operator()(std::byte* memory) const { allocator->release(memory, bytes); }
 };
 
-// N tokens, D documents, H heads. Packed: documents end to end, the last may be a filler. Padded: document
-// d fills row d of row_stride tokens from its left. OWNS its memory; moved, never copied.
+// N tokens, D documents, H heads. Packed: documents end to end, the last may be a filler. Padded:
+// document d fills row d of row_stride tokens from its left. OWNS its memory; moved, never copied.
 struct HostBatch {
   std::span<std::int32_t> tokens, positions;    // N; position inside the document
   std::span<std::int32_t> doc_start;            // D+1, cumulative
@@ -45,10 +45,10 @@ struct HostBatch {
   std::span<std::int64_t> step_head_targets;    // H, of the whole step over ranks and micro-batches
   std::int64_t step_sequences = 0, step_pairs = 0;
 
-  std::uint64_t step = 0;                       // counted from where the loader began
+  std::uint64_t step = 0;  // counted from where the loader began
   std::uint32_t micro_batch = 0, num_micro_batches = 1;
   std::uint64_t epoch = 0;
-  Cursor cursor_after;                          // state once the step has ended, applied or skipped
+  Cursor cursor_after;  // state once the step has ended, applied or skipped
 
   std::size_t num_tokens() const { return tokens.size(); }
   std::size_t num_docs() const { return doc_len.size(); }
@@ -63,8 +63,8 @@ struct BatchSizes {
 // A batch of that size with zeros everywhere.
 HostBatch make_host_batch(const BatchSizes& sizes, const std::shared_ptr<HostAllocator>& allocator);
 
-// ErrorKind::internal where the batch contradicts itself: doc_start not rising, positions wrong, a target
-// outside its document, head_targets not the counts of the mask.
+// ErrorKind::internal where the batch contradicts itself: doc_start not rising, positions wrong, a
+// target outside its document, head_targets not the counts of the mask.
 void check_host_batch(const HostBatch& batch);
 
 }  // namespace wmtp::data

@@ -29,7 +29,7 @@ struct ChunkRows {
   std::vector<float> reward;
   std::vector<std::string> problems;
   std::unordered_map<std::string, std::uint32_t> problem_numbers;
-  std::vector<BadLine> bad;   // row = place in the chunk
+  std::vector<BadLine> bad;  // row = place in the chunk
   KeyCounts ignored_keys;
   std::uint64_t suffix_contradictions = 0, end_offset = 0;
 
@@ -73,8 +73,9 @@ ChunkRows read_chunk(const LineChunk& chunk, const IndexRequest& request) {
   };
   const std::uint64_t limit = request.bad_lines.max_line_bytes;
   const auto too_long = [&](std::uint64_t bytes) {
-    refuse({BadCause::too_long, 0, 1,
-            fmt::format("the line has {} bytes, more than dataset.max_line_bytes: {}", bytes, limit)});
+    refuse(
+        {BadCause::too_long, 0, 1,
+         fmt::format("the line has {} bytes, more than dataset.max_line_bytes: {}", bytes, limit)});
   };
   if (chunk.overlong_bytes > 0) {
     out.push(chunk.first_offset, chunk.overlong_bytes, kRowBad);
@@ -174,7 +175,8 @@ class IndexWriter {
       const MetadataRow& given = metadata_->rows[row];
       if (given.reward) {
         chunk.reward[i] = *given.reward;
-        chunk.flags[i] = static_cast<std::uint8_t>(kRowHasReward | (*given.reward >= 0.5f ? kRowCorrect : 0));
+        chunk.flags[i] =
+            static_cast<std::uint8_t>(kRowHasReward | (*given.reward >= 0.5f ? kRowCorrect : 0));
       }
       if (given.difficulty) chunk.difficulty[i] = *given.difficulty;
       if (!given.problem.empty()) chunk.problem[i] = chunk.number_of(given.problem);
@@ -184,17 +186,19 @@ class IndexWriter {
 
   void check_total() const {
     if (metadata_ && metadata_->total != facts_.num_rows)
-      throw Error(ErrorKind::data, "data",
-                  fmt::format("{}: stats.total is {}, but {} has {} lines", request_.metadata->string(),
-                              metadata_->total, request_.file.string(), facts_.num_rows),
-                  "is it the metadata of another file?");
+      throw Error(
+          ErrorKind::data, "data",
+          fmt::format("{}: stats.total is {}, but {} has {} lines", request_.metadata->string(),
+                      metadata_->total, request_.file.string(), facts_.num_rows),
+          "is it the metadata of another file?");
     if (facts_.num_rows == facts_.num_blank + bad_.total())
       throw Error(ErrorKind::data, "data",
                   fmt::format("{} has no rows ({} blank and {} bad lines)", request_.file.string(),
                               facts_.num_blank, bad_.total()));
     if (facts_.num_rows >= kNoProblem)
-      throw Error(ErrorKind::config, "data", fmt::format("{} lines in one file, the limit is 2^32 - 2",
-                                                         facts_.num_rows), "split the file");
+      throw Error(ErrorKind::config, "data",
+                  fmt::format("{} lines in one file, the limit is 2^32 - 2", facts_.num_rows),
+                  "split the file");
   }
 
   // Numbers in the spool are in order of first sight; the file has them in bytewise order.
@@ -234,8 +238,7 @@ class IndexWriter {
     } else if (metadata_ && metadata_->has_token_lengths) {
       std::copy_n(metadata_->fingerprint.begin(), 32, facts_.tokenizer_fingerprint);
     }
-    if (metadata_)
-      std::copy_n(metadata_->fingerprint.begin(), 32, facts_.metadata_fingerprint);
+    if (metadata_) std::copy_n(metadata_->fingerprint.begin(), 32, facts_.metadata_fingerprint);
     facts_.policy_skip = request_.bad_lines.on_bad_line == OnBadLine::skip;
     facts_.policy_max_bad_fraction = request_.bad_lines.max_bad_fraction;
     facts_.policy_max_bad_lines = request_.bad_lines.max_bad_lines;
@@ -272,8 +275,7 @@ class IndexWriter {
 IndexReport build_index(const IndexRequest& request) {
   const auto start = Clock::now();
   const FileStamp stamp = stamp_of(request.file);
-  auto fingerprint =
-      std::async(std::launch::async, [&] { return fingerprint_file(request.file); });
+  auto fingerprint = std::async(std::launch::async, [&] { return fingerprint_file(request.file); });
   LineChunkSource source(request.file, request.bad_lines.max_line_bytes);
   IndexWriter writer(request);
   Progress progress(fmt::format("indexing {}", request.file.string()), source.file_bytes());
@@ -303,7 +305,8 @@ bool index_is_current(const IndexRequest& request) {
   const auto same = [](const std::uint8_t* stored, const Sha256Digest& wanted) {
     return std::equal(wanted.begin(), wanted.end(), stored);
   };
-  if (request.tokenizer && !same(facts.tokenizer_fingerprint, sha256(request.tokenizer->fingerprint())))
+  if (request.tokenizer &&
+      !same(facts.tokenizer_fingerprint, sha256(request.tokenizer->fingerprint())))
     return false;
   if (!same(facts.metadata_fingerprint,
             request.metadata ? fingerprint_file(*request.metadata) : Sha256Digest{}))
@@ -317,17 +320,19 @@ bool index_is_current(const IndexRequest& request) {
 RowIndex open_or_build_index(const IndexRequest& request, const CacheOptions& cache) {
   if (!cache.force && index_is_current(request)) return RowIndex::open(request.index);
   if (!cache.auto_cache)
-    throw Error(ErrorKind::data, "data",
-                fmt::format("{}: no current index of {}", request.index.string(), request.file.string()),
-                fmt::format("build it: wmtp data index {}", request.file.string()));
+    throw Error(
+        ErrorKind::data, "data",
+        fmt::format("{}: no current index of {}", request.index.string(), request.file.string()),
+        fmt::format("build it: wmtp data index {}", request.file.string()));
   const BuildLock lock(request.index, cache.run_name);
-  if (cache.force || !index_is_current(request)) log_index_report(request.file, build_index(request));
+  if (cache.force || !index_is_current(request))
+    log_index_report(request.file, build_index(request));
   return RowIndex::open(request.index);
 }
 
 void log_index_report(const std::filesystem::path& file, const IndexReport& report) {
-  const std::uint64_t bad = std::accumulate(report.bad_counts.begin(), report.bad_counts.end(),
-                                            std::uint64_t{0});
+  const std::uint64_t bad =
+      std::accumulate(report.bad_counts.begin(), report.bad_counts.end(), std::uint64_t{0});
   log::info("data", "{}: {} lines ({} blank, {} bad), {} problems, {:.1f} MB/s", file.string(),
             report.num_rows, report.num_blank, bad, report.num_problems,
             static_cast<double>(report.source_bytes) / 1e6 / std::max(report.seconds, 1e-9));
@@ -340,8 +345,8 @@ void log_index_report(const std::filesystem::path& file, const IndexReport& repo
     log::info("data", "{}: keys that nothing reads: {}", file.string(), names);
   }
   if (report.suffix_contradictions > 0)
-    log::warn("data", "{}: {} rows whose task_id contradicts is_correct; the field wins", file.string(),
-              report.suffix_contradictions);
+    log::warn("data", "{}: {} rows whose task_id contradicts is_correct; the field wins",
+              file.string(), report.suffix_contradictions);
   if (report.difficulty_disagreements > 0)
     log::warn("data", "{}: {} rows disagree with their problem's difficulty; its first row's holds",
               file.string(), report.difficulty_disagreements);

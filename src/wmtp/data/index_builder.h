@@ -1,5 +1,5 @@
-// Builds <split>.widx from a JSONL file: one pass, parallel, in bounded memory (the table of problem ids
-// apart), byte-identical for any number of threads.
+// Builds <split>.widx from a JSONL file: one pass, parallel, in bounded memory (the table of
+// problem ids apart), byte-identical for any number of threads.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -14,9 +14,9 @@ namespace wmtp::data {
 
 struct IndexRequest {
   std::filesystem::path file;
-  std::filesystem::path index;                        // what to write
-  std::optional<std::filesystem::path> metadata;      // <split>_metadata.json of another tool
-  const tokenizer::Tokenizer* tokenizer = nullptr;    // BORROWS; none: no token counts
+  std::filesystem::path index;                      // what to write
+  std::optional<std::filesystem::path> metadata;    // <split>_metadata.json of another tool
+  const tokenizer::Tokenizer* tokenizer = nullptr;  // BORROWS; none: no token counts
   BadLinePolicy bad_lines;
   int num_threads = 2;
 };
@@ -33,12 +33,12 @@ struct IndexReport {
 // Throws ErrorKind::data by the bad-line policy; nothing is written then.
 IndexReport build_index(const IndexRequest& request);
 
-// Whether `request.index` still describes the file under this policy, tokenizer and metadata. Size and
-// time as stored: trusted; size equal, time not: the file is hashed.
+// Whether `request.index` still describes the file under this policy, tokenizer and metadata. Size
+// and time as stored: trusted; size equal, time not: the file is hashed.
 bool index_is_current(const IndexRequest& request);
 
-// Opens the index, building it first where missing or stale and `cache.auto_cache` allows; otherwise
-// ErrorKind::data naming `wmtp data index`. Prints what was found.
+// Opens the index, building it first where missing or stale and `cache.auto_cache` allows;
+// otherwise ErrorKind::data naming `wmtp data index`. Prints what was found.
 RowIndex open_or_build_index(const IndexRequest& request, const CacheOptions& cache);
 
 void log_index_report(const std::filesystem::path& file, const IndexReport& report);

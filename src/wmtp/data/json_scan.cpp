@@ -96,7 +96,8 @@ class Scanner {
   }
 
   void skip_space() {
-    while (at_ < line_.size() && std::string_view(" \t\r\n").find(line_[at_]) != std::string_view::npos)
+    while (at_ < line_.size() &&
+           std::string_view(" \t\r\n").find(line_[at_]) != std::string_view::npos)
       ++at_;
   }
   bool take(char wanted) {
@@ -129,7 +130,8 @@ class Scanner {
     if (at_ >= line_.size() || line_[at_] != '"') unexpected("a key in double quotes");
     std::string key = string();
     if (!level.keys.insert(key).second)
-      refuse(BadCause::duplicate_key, start, fmt::format("duplicate key \"{}\"", key.substr(0, 80)));
+      refuse(BadCause::duplicate_key, start,
+             fmt::format("duplicate key \"{}\"", key.substr(0, 80)));
     level.key = std::move(key);
     if (!take(':')) unexpected("':'");
     skip_space();
@@ -212,7 +214,8 @@ class Scanner {
     const auto parsed = std::from_chars(begin, end, number);
     // Out of range is both overflow and underflow; only the first is an error.
     if (parsed.ec == std::errc::result_out_of_range && std::stold(std::string(text)) > 1)
-      refuse(BadCause::invalid_json, start, fmt::format("number {} is too large", text.substr(0, 40)));
+      refuse(BadCause::invalid_json, start,
+             fmt::format("number {} is too large", text.substr(0, 40)));
   }
 
   unsigned hex4() {
@@ -239,7 +242,8 @@ class Scanner {
     unsigned code = hex4();
     if (code >= 0xDC00 && code <= 0xDFFF) refuse(BadCause::invalid_json, start, "lone surrogate");
     if (code >= 0xD800 && code <= 0xDBFF) {
-      if (!line_.substr(at_).starts_with("\\u")) refuse(BadCause::invalid_json, start, "lone surrogate");
+      if (!line_.substr(at_).starts_with("\\u"))
+        refuse(BadCause::invalid_json, start, "lone surrogate");
       at_ += 2;
       const unsigned low = hex4();
       if (low < 0xDC00 || low > 0xDFFF) refuse(BadCause::invalid_json, start, "lone surrogate");
@@ -289,6 +293,8 @@ std::size_t JsonScan::column_of(std::string_view outer, std::string_view inner) 
   return 1;
 }
 
-JsonScan scan_json(std::string_view line) { return Scanner(line).run(); }
+JsonScan scan_json(std::string_view line) {
+  return Scanner(line).run();
+}
 
 }  // namespace wmtp::data

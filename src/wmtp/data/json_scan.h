@@ -1,5 +1,5 @@
-// The slow and exact reading of one JSON line: why it is bad and at which byte, or where a value stands.
-// The fast path (row_schema) comes here only for lines it refuses.
+// The slow and exact reading of one JSON line: why it is bad and at which byte, or where a value
+// stands. The fast path (row_schema) comes here only for lines it refuses.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -20,7 +20,7 @@ struct ValuePlace {
 };
 
 struct JsonScan {
-  std::optional<BadLine> bad;       // row is left 0
+  std::optional<BadLine> bad;  // row is left 0
   std::vector<ValuePlace> places;
   std::size_t column_of(std::string_view outer, std::string_view inner = {}) const;  // 1 if unknown
 };

@@ -6,8 +6,8 @@
 namespace wmtp::data {
 namespace {
 
-constexpr std::size_t kPadding = 64;         // what SIMD readers may touch behind the text
-constexpr std::size_t kHeadBytes = 256;      // kept of an overlong line, for the message
+constexpr std::size_t kPadding = 64;     // what SIMD readers may touch behind the text
+constexpr std::size_t kHeadBytes = 256;  // kept of an overlong line, for the message
 constexpr std::size_t kDropBytes = std::size_t{16} << 20;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
@@ -120,7 +120,8 @@ bool LineChunkSource::next_streamed(LineChunk& chunk) {
   if (buffer.empty()) return false;
   auto newline = buffer.rfind('\n');
   while (newline == std::string::npos && !stream_ended_) {
-    if (buffer.size() > max_line_bytes_ + 1) return skip_overlong_streamed(chunk, std::move(buffer));
+    if (buffer.size() > max_line_bytes_ + 1)
+      return skip_overlong_streamed(chunk, std::move(buffer));
     const std::size_t searched = buffer.size();
     fill(buffer, chunk_bytes_);
     newline = buffer.find('\n', searched);

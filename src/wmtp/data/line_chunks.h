@@ -15,16 +15,16 @@
 namespace wmtp::data {
 
 struct LineChunk {
-  std::string_view bytes;           // whole lines; only the file's last may lack its line feed
-  std::uint64_t first_offset = 0;   // of `bytes` in the decompressed file
-  std::size_t readable_bytes = 0;   // from bytes.data() on, >= bytes.size(): may be read, not used
-  std::uint64_t overlong_bytes = 0; // > 0: `bytes` is only the head of one line of this length
+  std::string_view bytes;            // whole lines; only the file's last may lack its line feed
+  std::uint64_t first_offset = 0;    // of `bytes` in the decompressed file
+  std::size_t readable_bytes = 0;    // from bytes.data() on, >= bytes.size(): may be read, not used
+  std::uint64_t overlong_bytes = 0;  // > 0: `bytes` is only the head of one line of this length
   std::shared_ptr<const std::string> owned;  // holds the bytes of a decompressed chunk
 };
 
 struct Line {
-  std::string_view text;        // without line feed, carriage return and byte-order mark
-  std::uint64_t offset = 0;     // of text in the decompressed file
+  std::string_view text;     // without line feed, carriage return and byte-order mark
+  std::uint64_t offset = 0;  // of text in the decompressed file
   std::size_t readable_bytes = 0;
   bool last_without_newline = false;
 };
@@ -35,8 +35,8 @@ class LineChunkSource {
   LineChunkSource(const std::filesystem::path& path, std::uint64_t max_line_bytes,
                   std::size_t chunk_bytes = std::size_t{4} << 20);
   bool next(LineChunk& chunk);
-  std::uint64_t file_bytes() const { return file_bytes_; }       // as on disk
-  std::uint64_t bytes_consumed() const { return offset_; }       // decompressed, so far
+  std::uint64_t file_bytes() const { return file_bytes_; }  // as on disk
+  std::uint64_t bytes_consumed() const { return offset_; }  // decompressed, so far
   // Gives the pages before `offset` back; chunks below it must not be used any more.
   void done_until(std::uint64_t offset);
 

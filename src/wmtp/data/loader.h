@@ -19,8 +19,8 @@ struct LoaderOptions {
   CollateOptions collate;
   std::uint32_t max_length = 2048;
   std::size_t prefetch_batches = 4;
-  int num_threads = 1;                          // that assemble batches
-  std::shared_ptr<HostAllocator> allocator;     // none: the heap
+  int num_threads = 1;                       // that assemble batches
+  std::shared_ptr<HostAllocator> allocator;  // none: the heap
 };
 
 // OWNS its threads. THREADS: next() from one thread.

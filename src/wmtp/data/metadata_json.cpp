@@ -34,12 +34,15 @@ std::vector<ProblemRows> group_by_problem(const RowIndex& index) {
   return problems;
 }
 
-std::string json_text(std::string_view text) { return Json(text).dump(); }
+std::string json_text(std::string_view text) {
+  return Json(text).dump();
+}
 
 std::string list_of(const std::vector<std::uint32_t>& rows, const RowIndex* lengths) {
   std::string text = "[";
   for (std::uint32_t row : rows)
-    text += fmt::format("{}{}", text.size() > 1 ? ", " : "", lengths ? lengths->output_tokens()[row] : row);
+    text += fmt::format("{}{}", text.size() > 1 ? ", " : "",
+                        lengths ? lengths->output_tokens()[row] : row);
   return text + "]";
 }
 
@@ -60,9 +63,10 @@ void write_rows(storage::AtomicFile& file, const RowIndex& index) {
     }
     const std::int16_t difficulty = index.difficulty()[row];
     const std::uint32_t problem = index.problem()[row];
-    file.write(fmt::format("{{\"is_correct\": {}, \"difficulty\": {}, \"problem_id\": {}}}", reward,
-                           difficulty == kNoDifficulty ? "null" : std::to_string(difficulty),
-                           problem == kNoProblem ? "null" : json_text(index.problem_name(problem))));
+    file.write(
+        fmt::format("{{\"is_correct\": {}, \"difficulty\": {}, \"problem_id\": {}}}", reward,
+                    difficulty == kNoDifficulty ? "null" : std::to_string(difficulty),
+                    problem == kNoProblem ? "null" : json_text(index.problem_name(problem))));
   }
   file.write("\n],\n");
 }
@@ -77,11 +81,13 @@ void write_problems(storage::AtomicFile& file, const RowIndex& index,
     if (problem.correct.empty() && problem.incorrect.empty()) continue;
     file.write(fmt::format(
         "{}{}: {{\"difficulty\": {}, \"correct_indices\": {}, \"incorrect_indices\": {}", separator,
-        json_text(index.problem_name(i)), problem.difficulty ? std::to_string(*problem.difficulty) : "null",
+        json_text(index.problem_name(i)),
+        problem.difficulty ? std::to_string(*problem.difficulty) : "null",
         list_of(problem.correct, nullptr), list_of(problem.incorrect, nullptr)));
     if (lengths)
       file.write(fmt::format(", \"correct_token_lengths\": {}, \"incorrect_token_lengths\": {}",
-                             list_of(problem.correct, lengths), list_of(problem.incorrect, lengths)));
+                             list_of(problem.correct, lengths),
+                             list_of(problem.incorrect, lengths)));
     file.write("}");
     separator = ",\n";
   }
@@ -104,11 +110,16 @@ OrderedJson statistics(const RowIndex& index, const std::vector<ProblemRows>& pr
     pairs += std::min(problem.correct.size(), problem.incorrect.size());
   }
   OrderedJson distribution = OrderedJson::object();
-  for (const auto& [difficulty, count] : difficulties) distribution[std::to_string(difficulty)] = count;
-  return {{"total", index.num_rows()},      {"correct", correct},
-          {"incorrect", incorrect},         {"difficulty_dist", distribution},
-          {"n_problems", used},             {"n_valid_problems", valid},
-          {"total_possible_pairs", pairs},  {"has_is_correct", has_reward},
+  for (const auto& [difficulty, count] : difficulties)
+    distribution[std::to_string(difficulty)] = count;
+  return {{"total", index.num_rows()},
+          {"correct", correct},
+          {"incorrect", incorrect},
+          {"difficulty_dist", distribution},
+          {"n_problems", used},
+          {"n_valid_problems", valid},
+          {"total_possible_pairs", pairs},
+          {"has_is_correct", has_reward},
           {"has_difficulty", !difficulties.empty()},
           {"has_token_lengths", index.has_token_counts()}};
 }
@@ -126,11 +137,13 @@ MetadataRow read_row(const Json& entry, const std::filesystem::path& path, std::
     if (!it->is_boolean() && !it->is_number())
       refuse(path, fmt::format("metadata[{}].is_correct is no boolean or number", row));
     const double reward = it->is_boolean() ? (it->get<bool>() ? 1.0 : 0.0) : it->get<double>();
-    if (!(reward >= 0 && reward <= 1)) refuse(path, fmt::format("metadata[{}].is_correct is outside 0..1", row));
+    if (!(reward >= 0 && reward <= 1))
+      refuse(path, fmt::format("metadata[{}].is_correct is outside 0..1", row));
     out.reward = static_cast<float>(reward);
   }
   if (const auto it = entry.find("difficulty"); it != entry.end() && !it->is_null()) {
-    if (!it->is_number_integer() || it->get<std::int64_t>() < -32767 || it->get<std::int64_t>() > 32767)
+    if (!it->is_number_integer() || it->get<std::int64_t>() < -32767 ||
+        it->get<std::int64_t>() > 32767)
       refuse(path, fmt::format("metadata[{}].difficulty is no integer in -32767..32767", row));
     out.difficulty = static_cast<std::int16_t>(it->get<std::int64_t>());
   }
@@ -147,19 +160,23 @@ void read_class(ForeignMetadata& out, const std::filesystem::path& path, const s
   const auto indices = problem.find(which + "_indices");
   if (indices == problem.end()) return;
   const auto lengths = problem.find(which + "_token_lengths");
-  if (!indices->is_array()) refuse(path, fmt::format("problem \"{}\": {}_indices is no list", name, which));
+  if (!indices->is_array())
+    refuse(path, fmt::format("problem \"{}\": {}_indices is no list", name, which));
   const bool has_lengths = lengths != problem.end();
   if (has_lengths && (!lengths->is_array() || lengths->size() != indices->size()))
-    refuse(path, fmt::format("problem \"{}\": {}_token_lengths does not match the indices", name, which));
+    refuse(path,
+           fmt::format("problem \"{}\": {}_token_lengths does not match the indices", name, which));
   for (std::size_t i = 0; i < indices->size(); ++i) {
     const Json& index = (*indices)[i];
     if (!index.is_number_unsigned() || index.get<std::uint64_t>() >= out.total)
-      refuse(path, fmt::format("problem \"{}\": index {} is out of range (total {})", name, index.dump(), out.total));
+      refuse(path, fmt::format("problem \"{}\": index {} is out of range (total {})", name,
+                               index.dump(), out.total));
     MetadataRow& row = out.rows[index.get<std::uint64_t>()];
     row.problem = name;
     if (!row.reward) row.reward = which == "correct" ? 1.0f : 0.0f;
     if (!has_lengths) continue;
-    if (!(*lengths)[i].is_number_unsigned()) refuse(path, fmt::format("problem \"{}\": a token length is no integer", name));
+    if (!(*lengths)[i].is_number_unsigned())
+      refuse(path, fmt::format("problem \"{}\": a token length is no integer", name));
     row.output_tokens = static_cast<std::uint32_t>((*lengths)[i].get<std::uint64_t>());
     out.has_token_lengths = true;
   }
@@ -173,8 +190,8 @@ void write_metadata_json(const std::filesystem::path& path, const RowIndex& inde
   storage::AtomicFile file(path);
   write_rows(file, index);
   write_problems(file, index, problems);
-  file.write(fmt::format("\"stats\": {},\n\"source_file\": {}\n}}\n", statistics(index, problems).dump(),
-                         json_text(source_file)));
+  file.write(fmt::format("\"stats\": {},\n\"source_file\": {}\n}}\n",
+                         statistics(index, problems).dump(), json_text(source_file)));
   file.commit();
 }
 
@@ -183,15 +200,16 @@ ForeignMetadata read_metadata_json(const std::filesystem::path& path) {
   ForeignMetadata out;
   out.fingerprint = fingerprint_file(path);
   const auto stats = root.is_object() ? root.find("stats") : root.end();
-  if (!root.is_object() || stats == root.end() || !stats->is_object() || !stats->contains("total") ||
-      !(*stats)["total"].is_number_unsigned())
+  if (!root.is_object() || stats == root.end() || !stats->is_object() ||
+      !stats->contains("total") || !(*stats)["total"].is_number_unsigned())
     refuse(path, "stats.total is missing");
   out.total = (*stats)["total"].get<std::uint64_t>();
   if (out.total > (std::uint64_t{1} << 32)) refuse(path, "stats.total is beyond 2^32");
   out.rows.resize(out.total);
   if (const auto rows = root.find("metadata"); rows != root.end()) {
     if (!rows->is_array() || rows->size() != out.total)
-      refuse(path, fmt::format("metadata has {} entries, stats.total is {}", rows->size(), out.total));
+      refuse(path,
+             fmt::format("metadata has {} entries, stats.total is {}", rows->size(), out.total));
     for (std::size_t i = 0; i < rows->size(); ++i) out.rows[i] = read_row((*rows)[i], path, i);
   }
   if (const auto problems = root.find("problem_index_map"); problems != root.end()) {

@@ -19,15 +19,15 @@ void write_metadata_json(const std::filesystem::path& path, const RowIndex& inde
 struct MetadataRow {
   std::optional<float> reward;
   std::optional<std::int16_t> difficulty;
-  std::string problem;                          // empty: none
+  std::string problem;  // empty: none
   std::optional<std::uint32_t> output_tokens;
 };
 
 struct ForeignMetadata {
-  std::uint64_t total = 0;                      // stats.total
+  std::uint64_t total = 0;  // stats.total
   std::vector<MetadataRow> rows;
   bool has_token_lengths = false;
-  Sha256Digest fingerprint{};                   // of the file
+  Sha256Digest fingerprint{};  // of the file
 };
 
 // ErrorKind::data where a field is missing or of the wrong type, or an index is out of range.

@@ -1,5 +1,5 @@
-// What the data module is told, in its own words; options_from_config.h fills these from the `dataset`
-// and `data_sampling` sections.
+// What the data module is told, in its own words; options_from_config.h fills these from the
+// `dataset` and `data_sampling` sections.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -45,12 +45,12 @@ struct CacheOptions {
   std::filesystem::path fallback_cache_dir;  // where that cannot be written
   bool auto_cache = true;
   int num_threads = 2;
-  bool force = false;      // build again even if what is there is good
-  std::string run_name;    // shown in lock files
+  bool force = false;    // build again even if what is there is good
+  std::string run_name;  // shown in lock files
 };
 
 struct DatasetOptions {
-  std::vector<std::string> files;  // as written; globs allowed
+  std::vector<std::string> files;               // as written; globs allowed
   std::vector<std::filesystem::path> metadata;  // one per file, or none
   Format format = Format::automatic;
   std::uint32_t max_length = 2048;
@@ -74,7 +74,7 @@ struct StepShape {
 struct CollateOptions {
   bool packing = true;
   std::uint32_t pack_multiple = 1;
-  std::uint32_t pad_multiple = 1;      // padded form: the stride is rounded up to this
+  std::uint32_t pad_multiple = 1;  // padded form: the stride is rounded up to this
   bool pad_to_max_length = false;
   std::optional<std::uint32_t> max_tokens_per_batch;
   int num_heads = 1;

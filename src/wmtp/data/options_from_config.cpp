@@ -9,13 +9,14 @@ DatasetOptions dataset_options(const config::Config& config, Split split) {
   DatasetOptions out;
   const auto& files = split == Split::train ? dataset.train : dataset.validation.value();
   for (const auto& file : files) out.files.push_back(file.string());
-  const auto& metadata = split == Split::train ? dataset.train_metadata : dataset.validation_metadata;
+  const auto& metadata =
+      split == Split::train ? dataset.train_metadata : dataset.validation_metadata;
   if (metadata) out.metadata.push_back(*metadata);
   out.format = dataset.format;
   out.max_length = static_cast<std::uint32_t>(dataset.max_length);
   out.truncate = dataset.truncate;
-  out.encode = {static_cast<PromptTemplate>(dataset.prompt_template), dataset.tokenize, dataset.add_bos,
-                dataset.append_eos, dataset.allow_special_tokens};
+  out.encode = {static_cast<PromptTemplate>(dataset.prompt_template), dataset.tokenize,
+                dataset.add_bos, dataset.append_eos, dataset.allow_special_tokens};
   out.text = dataset.text;
   out.bad_lines = {dataset.on_bad_line, dataset.max_bad_fraction,
                    static_cast<std::uint64_t>(dataset.max_bad_lines),
@@ -28,8 +29,10 @@ DatasetOptions dataset_options(const config::Config& config, Split split) {
   return out;
 }
 
-static_assert(static_cast<int>(PromptTemplate::chatml) == static_cast<int>(config::PromptTemplate::chatml) &&
-              static_cast<int>(PromptTemplate::raw) == static_cast<int>(config::PromptTemplate::raw));
+static_assert(static_cast<int>(PromptTemplate::chatml) ==
+                  static_cast<int>(config::PromptTemplate::chatml) &&
+              static_cast<int>(PromptTemplate::raw) ==
+                  static_cast<int>(config::PromptTemplate::raw));
 
 CollateOptions collate_options(const config::Dataset& dataset, bool cuda, int num_heads) {
   CollateOptions out;

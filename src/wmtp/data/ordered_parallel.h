@@ -1,5 +1,5 @@
-// Parallel work whose results come back in the order of the input, so that output never depends on the
-// number of threads.
+// Parallel work whose results come back in the order of the input, so that output never depends on
+// the number of threads.
 #pragma once
 #include <deque>
 #include <future>
@@ -10,8 +10,9 @@
 
 namespace wmtp::data {
 
-// produce(Item&) -> bool and consume(Result) run in the calling thread, transform(Item&) -> Result in
-// `num_threads` others, at most 2 * num_threads items at once. The first exception in input order wins.
+// produce(Item&) -> bool and consume(Result) run in the calling thread, transform(Item&) -> Result
+// in `num_threads` others, at most 2 * num_threads items at once. The first exception in input
+// order wins.
 template <class Item, class Produce, class Transform, class Consume>
 void ordered_parallel(int num_threads, Produce produce, Transform transform, Consume consume) {
   Item item;

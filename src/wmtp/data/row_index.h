@@ -1,5 +1,5 @@
-// <split>.widx: what sampling needs to know about every row of a JSONL file, mapped. Row id = physical
-// line number from 0.
+// <split>.widx: what sampling needs to know about every row of a JSONL file, mapped. Row id =
+// physical line number from 0.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -46,8 +46,8 @@ class RowIndex {
   std::uint32_t num_problems() const { return static_cast<std::uint32_t>(facts_.num_problems); }
   std::span<const std::uint64_t> line_offset() const { return line_offset_; }
   std::span<const std::uint32_t> line_bytes() const { return line_bytes_; }
-  std::span<const std::uint32_t> problem() const { return problem_; }        // kNoProblem: none
-  std::span<const std::int16_t> difficulty() const { return difficulty_; }   // kNoDifficulty: none
+  std::span<const std::uint32_t> problem() const { return problem_; }       // kNoProblem: none
+  std::span<const std::int16_t> difficulty() const { return difficulty_; }  // kNoDifficulty: none
   std::span<const std::uint8_t> flags() const { return flags_; }
   std::span<const float> reward() const { return reward_; }
   std::span<const std::uint32_t> output_tokens() const { return output_tokens_; }

@@ -16,14 +16,20 @@ namespace {
 
 std::string_view type_name(dom::element_type type) {
   switch (type) {
-    case dom::element_type::ARRAY: return "an array";
-    case dom::element_type::OBJECT: return "an object";
+    case dom::element_type::ARRAY:
+      return "an array";
+    case dom::element_type::OBJECT:
+      return "an object";
     case dom::element_type::INT64:
     case dom::element_type::UINT64:
-    case dom::element_type::DOUBLE: return "a number";
-    case dom::element_type::STRING: return "a string";
-    case dom::element_type::BOOL: return "a boolean";
-    case dom::element_type::NULL_VALUE: return "null";
+    case dom::element_type::DOUBLE:
+      return "a number";
+    case dom::element_type::STRING:
+      return "a string";
+    case dom::element_type::BOOL:
+      return "a boolean";
+    case dom::element_type::NULL_VALUE:
+      return "null";
   }
   return "unknown";
 }
@@ -98,8 +104,7 @@ struct RowParser::State {
 };
 
 RowParser::RowParser() : state_(std::make_unique<State>()) {
-  // simdjson counts the document itself as a level.
-  if (state_->parser.allocate(std::size_t{1} << 16, kMaxJsonDepth + 1))
+  if (state_->parser.allocate(std::size_t{1} << 16, kMaxJsonDepth))
     throw Error(ErrorKind::internal, "data", "no memory for the JSON parser");
 }
 RowParser::~RowParser() = default;
@@ -141,8 +146,10 @@ class FieldReader {
 
   void finish() {
     if (bad) return;
-    if (!has_instruction_) bad = BadLine{BadCause::schema, 0, 1, "\"instruction\" is missing"};
-    else if (!has_output_) bad = BadLine{BadCause::schema, 0, 1, "\"output\" is missing"};
+    if (!has_instruction_)
+      bad = BadLine{BadCause::schema, 0, 1, "\"instruction\" is missing"};
+    else if (!has_output_)
+      bad = BadLine{BadCause::schema, 0, 1, "\"output\" is missing"};
   }
 
  private:
@@ -175,8 +182,9 @@ class FieldReader {
       return;
     }
     if (!value.is_number()) {
-      refuse("is_correct", "", fmt::format("\"is_correct\" is {}, expected a boolean or a number",
-                                           type_name(value.type())));
+      refuse("is_correct", "",
+             fmt::format("\"is_correct\" is {}, expected a boolean or a number",
+                         type_name(value.type())));
       return;
     }
     const double number = value.get_double().value_unsafe();
@@ -239,8 +247,9 @@ std::optional<BadLine> RowParser::parse_text(const Line& line, std::string_view 
   if (object[column].get(value))
     return BadLine{BadCause::schema, 0, 1, fmt::format("\"{}\" is missing", column)};
   if (!value.is_string())
-    return describe(line.text, BadCause::schema, column, "",
-                    fmt::format("\"{}\" is {}, expected a string", column, type_name(value.type())));
+    return describe(
+        line.text, BadCause::schema, column, "",
+        fmt::format("\"{}\" is {}, expected a string", column, type_name(value.type())));
   text = value.get_string().value_unsafe();
   if (std::memchr(text.data(), 0, text.size()))
     return describe(line.text, BadCause::nul, column, "",

@@ -15,7 +15,7 @@ namespace wmtp::data {
 struct Row {
   std::string_view instruction, input, output;
   std::optional<std::string_view> task_id, problem_id;
-  std::optional<float> reward;            // is_correct, 0..1
+  std::optional<float> reward;  // is_correct, 0..1
   std::optional<std::int16_t> difficulty;
   bool correct() const { return !reward || *reward >= 0.5f; }
 };
@@ -33,7 +33,8 @@ class RowParser {
   // The row's views are valid until the next call. A bad line leaves `row` unspecified.
   std::optional<BadLine> parse(const Line& line, Row& row);
   // The string at `column` of the object; other keys are not looked at.
-  std::optional<BadLine> parse_text(const Line& line, std::string_view column, std::string_view& text);
+  std::optional<BadLine> parse_text(const Line& line, std::string_view column,
+                                    std::string_view& text);
   // The top-level keys of a line, for messages and for telling formats apart.
   std::optional<BadLine> keys(const Line& line, std::vector<std::string>& names);
 

@@ -31,7 +31,9 @@ static_assert(sizeof(Header) + kFactsBytes + 4 <= kHeaderBytes);
 constexpr std::size_t kFactsOffset = 512;
 static_assert(sizeof(Header) <= kFactsOffset && kFactsOffset + kFactsBytes + 4 <= kHeaderBytes);
 
-std::uint64_t aligned(std::uint64_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
+std::uint64_t aligned(std::uint64_t offset) {
+  return (offset + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 Error io_error(std::string_view action, const std::filesystem::path& path) {
   return Error(ErrorKind::io, "data",
@@ -101,8 +103,10 @@ std::array<std::byte, kHeaderBytes> header_bytes(const Header& header,
 }
 
 // Empty: the header is good.
-std::string header_problem(std::span<const std::byte> file, const FileFormat& format, Header& header) {
-  if (file.size() < kHeaderBytes) return fmt::format("{} bytes, shorter than its header", file.size());
+std::string header_problem(std::span<const std::byte> file, const FileFormat& format,
+                           Header& header) {
+  if (file.size() < kHeaderBytes)
+    return fmt::format("{} bytes, shorter than its header", file.size());
   std::memcpy(&header, file.data(), sizeof(header));
   if (std::string_view(header.magic, 8) != format.magic) return "not a file of this kind";
   std::uint32_t crc = 0;
@@ -115,7 +119,8 @@ std::string header_problem(std::span<const std::byte> file, const FileFormat& fo
     return fmt::format("{} bytes long, its header says {}", file.size(), header.file_bytes);
   if (header.num_sections > kMaxSections) return "too many sections";
   const std::uint64_t body = header.crc_offset;
-  if (body < kHeaderBytes || body > file.size() || body % kAlignment != 0) return "impossible CRC offset";
+  if (body < kHeaderBytes || body > file.size() || body % kAlignment != 0)
+    return "impossible CRC offset";
   const std::uint64_t chunks = (body - kHeaderBytes + kChunkBytes - 1) / kChunkBytes;
   if (file.size() - body != 4 * chunks) return "CRC table of the wrong length";
   for (std::uint32_t i = 0; i < header.num_sections; ++i) {
@@ -198,7 +203,8 @@ void write_section_file(const std::filesystem::path& path, const SectionFileCont
   sink.pad_to(header.crc_offset);
   const auto crcs = sink.finish();
   file.write(std::as_bytes(std::span(crcs)));
-  if (failpoint::pass(fmt::format("{}.rename.before", content.failpoints)) == failpoint::Action::skip)
+  if (failpoint::pass(fmt::format("{}.rename.before", content.failpoints)) ==
+      failpoint::Action::skip)
     return;
   file.commit();
 }
@@ -243,7 +249,8 @@ std::span<const std::byte> SectionFile::section_bytes(std::size_t index, std::ui
                                                       std::size_t width) const {
   const std::uint64_t bytes = section_size(index);
   if (count > bytes / width || count * width != bytes)
-    damaged(fmt::format("section {} has {} bytes, expected {} values of {}", index, bytes, count, width));
+    damaged(fmt::format("section {} has {} bytes, expected {} values of {}", index, bytes, count,
+                        width));
   return file_.bytes().subspan(sections_[index].offset, bytes);
 }
 

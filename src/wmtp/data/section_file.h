@@ -1,5 +1,5 @@
-// The container of .widx and .wtok files: a 4 KiB header, sections of plain arrays at multiples of 64
-// bytes, then a CRC-32C per MiB of everything between. Little-endian.
+// The container of .widx and .wtok files: a 4 KiB header, sections of plain arrays at multiples of
+// 64 bytes, then a CRC-32C per MiB of everything between. Little-endian.
 #pragma once
 #include <array>
 #include <atomic>
@@ -24,9 +24,9 @@ constexpr std::size_t kMaxSections = 12;
 constexpr std::size_t kFactsBytes = 3072;  // room for what a format says about itself
 
 struct FileFormat {
-  std::string_view magic;     // 8 characters
+  std::string_view magic;  // 8 characters
   std::uint32_t version = 1;
-  std::string rebuild_hint;   // what to do about a damaged file
+  std::string rebuild_hint;  // what to do about a damaged file
 };
 
 // An array that grows on disk, in an unlinked file of the folder given: memory stays flat.
@@ -52,8 +52,8 @@ class SectionSpool {
 // Writes the file whole or not at all. `failpoints` = "index" or "cache".
 struct SectionFileContent {
   FileFormat format;
-  std::span<const std::byte> facts;       // at most kFactsBytes
-  std::vector<SectionSpool*> sections;    // at most kMaxSections
+  std::span<const std::byte> facts;     // at most kFactsBytes
+  std::vector<SectionSpool*> sections;  // at most kMaxSections
   std::string_view failpoints;
 };
 void write_section_file(const std::filesystem::path& path, const SectionFileContent& content);
@@ -62,8 +62,8 @@ class SectionFile {
  public:
   // Checks header, version, lengths; damage is ErrorKind::data naming the file.
   static SectionFile open(const std::filesystem::path& path, const FileFormat& format);
-  // The header's facts if the file has a good header of this format, else empty. Never throws for bad
-  // content: used to decide whether a file is stale.
+  // The header's facts if the file has a good header of this format, else empty. Never throws for
+  // bad content: used to decide whether a file is stale.
   static std::vector<std::byte> peek_facts(const std::filesystem::path& path,
                                            const FileFormat& format);
 

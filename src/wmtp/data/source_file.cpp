@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 FileStamp stamp_of(const fs::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0)
-    throw Error(ErrorKind::io, "data", fmt::format("cannot read {}: {}", path.string(), std::strerror(errno)));
+    throw Error(ErrorKind::io, "data",
+                fmt::format("cannot read {}: {}", path.string(), std::strerror(errno)));
   return {static_cast<std::uint64_t>(status.st_size),
           std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
 }
@@ -72,7 +73,8 @@ bool usable(const fs::path& folder) {
 }  // namespace
 
 fs::path cache_folder(const fs::path& file, const CacheOptions& cache) {
-  const fs::path first = cache.cache_dir.empty() ? file.parent_path() / ".wmtp-cache" : cache.cache_dir;
+  const fs::path first =
+      cache.cache_dir.empty() ? file.parent_path() / ".wmtp-cache" : cache.cache_dir;
   if (usable(first)) return first;
   if (!cache.auto_cache && fs::is_directory(first)) return first;  // read only, and only read
   if (!cache.fallback_cache_dir.empty() && usable(cache.fallback_cache_dir))
@@ -94,15 +96,18 @@ BuildLock::BuildLock(const fs::path& path, const std::string& run_name)
   for (;;) {
     fd_ = ::open(path_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     if (fd_ < 0)
-      throw Error(ErrorKind::io, "data", fmt::format("cannot create {}: {}", path_.string(), std::strerror(errno)));
+      throw Error(ErrorKind::io, "data",
+                  fmt::format("cannot create {}: {}", path_.string(), std::strerror(errno)));
     if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
       log::info("data", "waiting for {}, which another process is building", path.string());
       while (::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
       }
     }
     // The holder removes the file before letting go: what we locked may be gone by now.
-    struct stat mine {}, current {};
-    if (::fstat(fd_, &mine) == 0 && ::stat(path_.c_str(), &current) == 0 && mine.st_ino == current.st_ino)
+    struct stat mine {
+    }, current{};
+    if (::fstat(fd_, &mine) == 0 && ::stat(path_.c_str(), &current) == 0 &&
+        mine.st_ino == current.st_ino)
       break;
     ::close(fd_);
   }

@@ -23,15 +23,15 @@ std::vector<std::filesystem::path> expand_files(const std::vector<std::string>& 
 
 // File name without .jsonl, .json, .txt and without .gz, .zst.
 std::string stem_of(const std::filesystem::path& file);
-bool is_text_file(const std::filesystem::path& file);   // .txt, possibly compressed
+bool is_text_file(const std::filesystem::path& file);  // .txt, possibly compressed
 
-// Where derived files of `file` go: cache.cache_dir, else .wmtp-cache beside it, else (not writable)
-// cache.fallback_cache_dir. Created if missing.
+// Where derived files of `file` go: cache.cache_dir, else .wmtp-cache beside it, else (not
+// writable) cache.fallback_cache_dir. Created if missing.
 std::filesystem::path cache_folder(const std::filesystem::path& file, const CacheOptions& cache);
 std::filesystem::path index_path(const std::filesystem::path& file, const CacheOptions& cache);
 
-// One builder at a time: holds <path>.lock, which names host, pid and run. BLOCKS while another process
-// holds it.
+// One builder at a time: holds <path>.lock, which names host, pid and run. BLOCKS while another
+// process holds it.
 class BuildLock {
  public:
   BuildLock(const std::filesystem::path& path, const std::string& run_name);

@@ -12,7 +12,9 @@ namespace {
 
 constexpr std::uint64_t kMillion = 1'000'000;
 
-std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) { return (a + b - 1) / b; }
+std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) {
+  return (a + b - 1) / b;
+}
 
 void count(const std::vector<Sequence>& sequences, std::vector<std::int64_t>& head_targets,
            std::int64_t& num_sequences, std::int64_t& num_pairs) {
@@ -31,15 +33,18 @@ std::uint64_t epochs_in_millionths(double num_epochs) {
   return static_cast<std::uint64_t>(std::llround(num_epochs * static_cast<double>(kMillion)));
 }
 
-std::uint64_t samples_in_epoch(std::uint64_t num_epochs_millionths, std::uint64_t epoch, std::uint64_t n) {
+std::uint64_t samples_in_epoch(std::uint64_t num_epochs_millionths, std::uint64_t epoch,
+                               std::uint64_t n) {
   const std::uint64_t whole = num_epochs_millionths / kMillion;
   if (epoch < whole) return n;
   if (epoch > whole) return 0;
-  return static_cast<std::uint64_t>(static_cast<unsigned __int128>(num_epochs_millionths % kMillion) * n / kMillion);
+  return static_cast<std::uint64_t>(
+      static_cast<unsigned __int128>(num_epochs_millionths % kMillion) * n / kMillion);
 }
 
-std::uint64_t steps_left(std::uint64_t num_epochs_millionths, std::uint64_t n, std::uint64_t samples_per_step,
-                         std::uint64_t epoch, std::uint64_t samples_taken) {
+std::uint64_t steps_left(std::uint64_t num_epochs_millionths, std::uint64_t n,
+                         std::uint64_t samples_per_step, std::uint64_t epoch,
+                         std::uint64_t samples_taken) {
   const std::uint64_t whole = num_epochs_millionths / kMillion;
   std::uint64_t steps = 0;
   const std::uint64_t current = samples_in_epoch(num_epochs_millionths, epoch, n);
@@ -51,7 +56,8 @@ std::uint64_t steps_left(std::uint64_t num_epochs_millionths, std::uint64_t n, s
 
 TrainPlanner::TrainPlanner(std::shared_ptr<const Dataset> dataset, const Run& run)
     : dataset_(std::move(dataset)), run_(run) {
-  WMTP_CHECK(run.shape.rank < run.shape.world_size && run.shape.batch_size > 0 && run.shape.accumulation > 0,
+  WMTP_CHECK(run.shape.rank < run.shape.world_size && run.shape.batch_size > 0 &&
+                 run.shape.accumulation > 0,
              "step shape");
 }
 
@@ -84,8 +90,9 @@ bool TrainPlanner::plan_step() {
     const std::uint64_t width = shape.batch_size;
     ready_.assign(ceil_div(g, width * static_cast<std::uint64_t>(shape.world_size)), {});
     for (std::size_t j = 0; j < ready_.size(); ++j) {
-      const std::uint64_t begin =
-          (j * static_cast<std::uint64_t>(shape.world_size) + static_cast<std::uint64_t>(shape.rank)) * width;
+      const std::uint64_t begin = (j * static_cast<std::uint64_t>(shape.world_size) +
+                                   static_cast<std::uint64_t>(shape.rank)) *
+                                  width;
       if (begin >= g) continue;
       const std::uint64_t end = std::min(begin + width, g);
       ready_[j].sequences.assign(all_.begin() + static_cast<std::ptrdiff_t>(first_of_place[begin]),
@@ -113,8 +120,8 @@ bool TrainPlanner::plan_step() {
   return true;
 }
 
-// Each rank's share, in order, cut into micro-batches of at most batch_size samples and max_tokens tokens;
-// all ranks run as many as the one with most.
+// Each rank's share, in order, cut into micro-batches of at most batch_size samples and max_tokens
+// tokens; all ranks run as many as the one with most.
 void TrainPlanner::group_by_tokens(const std::vector<Sequence>& all,
                                    const std::vector<std::size_t>& first_of_place) {
   const StepShape& shape = run_.shape;
@@ -146,7 +153,8 @@ void TrainPlanner::group_by_tokens(const std::vector<Sequence>& all,
   ready_ = std::move(mine);
 }
 
-ValidationPlanner::ValidationPlanner(std::shared_ptr<const Dataset> dataset, const StepShape& shape, int num_heads)
+ValidationPlanner::ValidationPlanner(std::shared_ptr<const Dataset> dataset, const StepShape& shape,
+                                     int num_heads)
     : dataset_(std::move(dataset)),
       shape_(shape),
       view_(dataset_->epoch(0)),
@@ -157,7 +165,8 @@ ValidationPlanner::ValidationPlanner(std::shared_ptr<const Dataset> dataset, con
     view_->append_sequences(place, sequences);
     count(sequences, head_targets_, num_sequences_, num_pairs_);
   }
-  const auto world = static_cast<std::uint64_t>(shape.world_size), rank = static_cast<std::uint64_t>(shape.rank);
+  const auto world = static_cast<std::uint64_t>(shape.world_size),
+             rank = static_cast<std::uint64_t>(shape.rank);
   const std::uint64_t base = view_->size() / world, extra = view_->size() % world;
   begin_ = rank * base + std::min(rank, extra);
   end_ = begin_ + base + (rank < extra ? 1 : 0);

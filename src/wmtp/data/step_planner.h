@@ -1,5 +1,5 @@
-// Which sequences each micro-batch of each step gets. Pure arithmetic over lengths, so every rank knows the
-// whole step, its target counts included, without communication.
+// Which sequences each micro-batch of each step gets. Pure arithmetic over lengths, so every rank
+// knows the whole step, its target counts included, without communication.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -13,7 +13,7 @@ namespace wmtp::data {
 
 struct MicroBatchPlan {
   std::shared_ptr<const EpochView> view;
-  std::vector<Sequence> sequences;               // this rank's
+  std::vector<Sequence> sequences;  // this rank's
   std::vector<std::int64_t> step_head_targets;
   std::int64_t step_sequences = 0, step_pairs = 0;
   std::uint64_t step = 0, epoch = 0;
@@ -31,13 +31,15 @@ class BatchPlanner {
 // Integers, so that 1.2 epochs of 10 samples leave 2 in the last: floor(n_epochs * 1e6 + 1/2).
 std::uint64_t epochs_in_millionths(double num_epochs);
 // Samples of epoch `epoch` that a run of that length takes: N, or floor(fraction * N) in the last.
-std::uint64_t samples_in_epoch(std::uint64_t num_epochs_millionths, std::uint64_t epoch, std::uint64_t n);
+std::uint64_t samples_in_epoch(std::uint64_t num_epochs_millionths, std::uint64_t epoch,
+                               std::uint64_t n);
 // Optimizer steps from `cursor` (epoch, samples taken) to the end.
-std::uint64_t steps_left(std::uint64_t num_epochs_millionths, std::uint64_t n, std::uint64_t samples_per_step,
-                         std::uint64_t epoch = 0, std::uint64_t samples_taken = 0);
+std::uint64_t steps_left(std::uint64_t num_epochs_millionths, std::uint64_t n,
+                         std::uint64_t samples_per_step, std::uint64_t epoch = 0,
+                         std::uint64_t samples_taken = 0);
 
-// Training: a step takes the next G places, the last of an epoch what is left; micro-batch j of rank r is
-// group j*W + r of `batch_size` consecutive places.
+// Training: a step takes the next G places, the last of an epoch what is left; micro-batch j of
+// rank r is group j*W + r of `batch_size` consecutive places.
 class TrainPlanner : public BatchPlanner {
  public:
   struct Run {
@@ -51,7 +53,8 @@ class TrainPlanner : public BatchPlanner {
 
  private:
   bool plan_step();
-  void group_by_tokens(const std::vector<Sequence>& all, const std::vector<std::size_t>& first_of_place);
+  void group_by_tokens(const std::vector<Sequence>& all,
+                       const std::vector<std::size_t>& first_of_place);
 
   std::shared_ptr<const Dataset> dataset_;
   Run run_;
@@ -63,8 +66,8 @@ class TrainPlanner : public BatchPlanner {
   std::vector<Sequence> all_;
 };
 
-// Validation: the set in file order, each sample once, contiguous blocks over ranks (sizes differ by at most
-// 1); ranks with fewer batches get empty ones. Counts are those of the whole set.
+// Validation: the set in file order, each sample once, contiguous blocks over ranks (sizes differ
+// by at most 1); ranks with fewer batches get empty ones. Counts are those of the whole set.
 class ValidationPlanner : public BatchPlanner {
  public:
   ValidationPlanner(std::shared_ptr<const Dataset> dataset, const StepShape& shape, int num_heads);

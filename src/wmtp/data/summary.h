@@ -26,9 +26,9 @@ struct DataSummary {
   CorpusCounters counters;
   DrawReport draw;
   std::uint64_t num_tail_tokens = 0;
-  LengthStats lengths;                                   // of the sequences of epoch 0
-  std::uint64_t num_correct = 0, num_incorrect = 0;      // sequences drawn
-  std::map<std::int16_t, std::uint64_t> difficulties;    // of the sequences drawn
+  LengthStats lengths;                                 // of the sequences of epoch 0
+  std::uint64_t num_correct = 0, num_incorrect = 0;    // sequences drawn
+  std::map<std::int16_t, std::uint64_t> difficulties;  // of the sequences drawn
 };
 
 // Reads lengths only, no tokens.
@@ -37,7 +37,8 @@ OrderedJson to_json(const DataSummary& summary);
 std::vector<std::string> to_lines(const DataSummary& summary);
 
 // A sequence as text, its targets between >> and <<.
-std::string marked_text(const EpochView& view, const Sequence& sequence, const tokenizer::Tokenizer& tokenizer);
+std::string marked_text(const EpochView& view, const Sequence& sequence,
+                        const tokenizer::Tokenizer& tokenizer);
 
 // The summary and one decoded sample on the log.
 void log_summary(const Dataset& dataset, const tokenizer::Tokenizer& tokenizer);

@@ -18,7 +18,8 @@ TextBlocks::TextBlocks(std::shared_ptr<const Corpus> corpus, const DocumentOrder
   num_blocks_ = num_tokens_ / block_tokens_;
   const bool has_tail = num_tokens_ % block_tokens_ != 0;
   if (has_tail && (num_blocks_ == 0 || !corpus_->options().text.drop_tail)) ++num_blocks_;
-  if (num_blocks_ >= kNoProblem) throw Error(ErrorKind::config, "data", "more than 2^32 - 2 blocks");
+  if (num_blocks_ >= kNoProblem)
+    throw Error(ErrorKind::config, "data", "more than 2^32 - 2 blocks");
   if (order.shuffled || corpus_->options().text.document_mask) find_documents();
   if (order.shuffled) permute(order);
 }
@@ -39,9 +40,10 @@ void TextBlocks::find_documents() {
 TextBlocks::Document TextBlocks::document(std::uint64_t number) const {
   const auto place_of = [&](std::uint32_t row) {
     const Corpus::File& file = corpus_->file_of(row);
-    const auto ordinal = static_cast<std::size_t>(
-        std::find_if(corpus_->files().begin(), corpus_->files().end(),
-                     [&](const auto& f) { return f.get() == &file; }) - corpus_->files().begin());
+    const auto ordinal =
+        static_cast<std::size_t>(std::find_if(corpus_->files().begin(), corpus_->files().end(),
+                                              [&](const auto& f) { return f.get() == &file; }) -
+                                 corpus_->files().begin());
     return file_base_[ordinal] + file.cache.row_begin(row - file.first_row);
   };
   const std::uint64_t begin = place_of(first_row_[number]);
@@ -51,7 +53,8 @@ TextBlocks::Document TextBlocks::document(std::uint64_t number) const {
 }
 
 void TextBlocks::permute(const DocumentOrder& order) {
-  const EpochOrder permutation(order.seed, fmt::format("documents/{}", order.epoch), first_row_.size());
+  const EpochOrder permutation(order.seed, fmt::format("documents/{}", order.epoch),
+                               first_row_.size());
   std::uint64_t end = 0;
   permuted_.resize(first_row_.size());
   permuted_end_.resize(first_row_.size());
@@ -105,8 +108,10 @@ void TextBlocks::copy(std::uint64_t begin, std::span<std::int32_t> out) const {
 
 void TextBlocks::copy_in_file_order(std::uint64_t begin, std::span<std::int32_t> out) const {
   while (!out.empty()) {
-    const auto ordinal = static_cast<std::size_t>(
-        std::upper_bound(file_base_.begin(), file_base_.end(), begin) - file_base_.begin()) - 1;
+    const auto ordinal =
+        static_cast<std::size_t>(std::upper_bound(file_base_.begin(), file_base_.end(), begin) -
+                                 file_base_.begin()) -
+        1;
     const TokenCache& cache = corpus_->files()[ordinal]->cache;
     const std::uint64_t local = begin - file_base_[ordinal];
     const std::size_t count = std::min<std::uint64_t>(out.size(), cache.num_tokens() - local);

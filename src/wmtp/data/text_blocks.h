@@ -11,11 +11,12 @@
 namespace wmtp::data {
 
 struct DocumentOrder {
-  bool shuffled = false;       // text.shuffle: documents
+  bool shuffled = false;  // text.shuffle: documents
   std::uint64_t seed = 0, epoch = 0;
 };
 
-// The stream of all documents in file order, or permuted for one epoch (12 bytes per document then).
+// The stream of all documents in file order, or permuted for one epoch (12 bytes per document
+// then).
 class TextBlocks {
  public:
   TextBlocks(std::shared_ptr<const Corpus> corpus, const DocumentOrder& order);
@@ -32,7 +33,7 @@ class TextBlocks {
 
  private:
   struct Document {
-    std::uint64_t begin = 0, length = 0;   // in file order
+    std::uint64_t begin = 0, length = 0;  // in file order
   };
   Document document(std::uint64_t number) const;          // of the file order
   std::uint64_t document_end(std::uint64_t place) const;  // end of the document that holds `place`
@@ -43,10 +44,10 @@ class TextBlocks {
   std::shared_ptr<const Corpus> corpus_;
   std::uint32_t block_tokens_;
   std::uint64_t num_tokens_ = 0, num_blocks_ = 0;
-  std::vector<std::uint64_t> file_base_;       // first stream place of each file
-  std::vector<std::uint32_t> first_row_;       // of each document, rows numbered through all files
-  std::vector<std::uint64_t> permuted_end_;    // ends in the permuted stream
-  std::vector<std::uint32_t> permuted_;        // document at each permuted position
+  std::vector<std::uint64_t> file_base_;     // first stream place of each file
+  std::vector<std::uint32_t> first_row_;     // of each document, rows numbered through all files
+  std::vector<std::uint64_t> permuted_end_;  // ends in the permuted stream
+  std::vector<std::uint32_t> permuted_;      // document at each permuted position
 };
 
 }  // namespace wmtp::data

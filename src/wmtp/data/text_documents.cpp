@@ -14,7 +14,8 @@ TextDocumentSource::TextDocumentSource(const std::filesystem::path& path, Separa
                                        std::uint64_t max_piece_bytes)
     : separator_(separator),
       max_piece_bytes_(max_piece_bytes),
-      chunks_(path, max_piece_bytes, separator == Separator::file ? max_piece_bytes : kBatchBytes) {}
+      chunks_(path, max_piece_bytes, separator == Separator::file ? max_piece_bytes : kBatchBytes) {
+}
 
 bool TextDocumentSource::next(TextBatch& batch) {
   batch = TextBatch{};
@@ -24,10 +25,7 @@ bool TextDocumentSource::next(TextBatch& batch) {
       finished_ = true;
       if (gathering_) close_document(batch, true);
       // The one document of a file ends where the file does, which only now is known.
-      if (separator_ == Separator::file && !first_) {
-        open_.starts = false;
-        batch.pieces.push_back(open_);
-      }
+      if (separator_ == Separator::file && !first_) batch.pieces.push_back(std::move(open_));
       break;
     }
     batch.end_offset = chunk.first_offset + chunk.bytes.size();
@@ -50,7 +48,8 @@ void TextDocumentSource::take_whole(const LineChunk& chunk, TextBatch& batch) {
   if (chunk.first_offset == 0 && chunk.bytes.starts_with(kByteOrderMark))
     piece.text.erase(0, kByteOrderMark.size());
   piece.first_line = line_number_;
-  line_number_ += static_cast<std::uint64_t>(std::count(chunk.bytes.begin(), chunk.bytes.end(), '\n'));
+  line_number_ +=
+      static_cast<std::uint64_t>(std::count(chunk.bytes.begin(), chunk.bytes.end(), '\n'));
   piece.starts = chunk.first_offset == 0;
   if (!first_) {
     open_.ends = false;

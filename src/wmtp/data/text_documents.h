@@ -25,8 +25,8 @@ struct TextBatch {
 
 class TextDocumentSource {
  public:
-  // `file`: the whole file, unchanged but for a byte-order mark. `blank_line`: runs of lines that are not
-  // blank, joined by line feeds. `line`: each line that is there, without its end.
+  // `file`: the whole file, unchanged but for a byte-order mark. `blank_line`: runs of lines that
+  // are not blank, joined by line feeds. `line`: each line that is there, without its end.
   TextDocumentSource(const std::filesystem::path& path, Separator separator,
                      std::uint64_t max_piece_bytes);
   bool next(TextBatch& batch);
@@ -43,7 +43,7 @@ class TextDocumentSource {
   LineChunkSource chunks_;
   std::uint64_t line_number_ = 0;
   bool first_ = true, finished_ = false;
-  TextPiece open_;            // the document being gathered
+  TextPiece open_;  // the document being gathered
   bool gathering_ = false;
 };
 

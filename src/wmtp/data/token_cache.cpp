@@ -12,21 +12,21 @@ FileFormat cache_format() {
 
 Sha256Digest cache_key(const CacheIdentity& identity) {
   const EncodeSettings& encode = identity.encode;
-  std::string text = fmt::format("wtok {}\ntokenizer {}\ndata {}\nadd_bos {}\nallow_special_tokens {}\n",
-                                 cache_format().version, identity.tokenizer_fingerprint,
-                                 to_hex(identity.data_fingerprint), config::name_of(encode.add_bos),
-                                 encode.allow_special_tokens);
+  std::string text = fmt::format(
+      "wtok {}\ntokenizer {}\ndata {}\nadd_bos {}\nallow_special_tokens {}\n",
+      cache_format().version, identity.tokenizer_fingerprint, to_hex(identity.data_fingerprint),
+      config::name_of(encode.add_bos), encode.allow_special_tokens);
   text += fmt::format("max_line_bytes {}\n", identity.bad_lines.max_line_bytes);
   if (identity.kind == CacheKind::rows) {
     text += fmt::format("rows\ntemplate {}\ntokenize {}\nappend_eos {}\n",
-                        tokenizer::name_of(encode.prompt_template), config::name_of(encode.tokenize),
-                        encode.append_eos);
+                        tokenizer::name_of(encode.prompt_template),
+                        config::name_of(encode.tokenize), encode.append_eos);
   } else {
     const config::TextData& options = identity.text;
-    text += fmt::format("documents\ncolumn {}\nseparator {}\neos_between {}\nseparator_id {}\nskip_empty {}\n",
-                        options.column, config::name_of(options.document_separator), options.eos_between,
-                        options.separator_id ? std::to_string(*options.separator_id) : "eos",
-                        options.skip_empty);
+    text += fmt::format(
+        "documents\ncolumn {}\nseparator {}\neos_between {}\nseparator_id {}\nskip_empty {}\n",
+        options.column, config::name_of(options.document_separator), options.eos_between,
+        options.separator_id ? std::to_string(*options.separator_id) : "eos", options.skip_empty);
     text += fmt::format("on_bad_line {}\n", config::name_of(identity.bad_lines.on_bad_line));
   }
   return sha256(text);
@@ -36,7 +36,8 @@ TokenCache TokenCache::open(const std::filesystem::path& path) {
   return TokenCache(SectionFile::open(path, cache_format()));
 }
 
-TokenCache::TokenCache(SectionFile file) : file_(std::move(file)), facts_(file_.facts<CacheFacts>()) {
+TokenCache::TokenCache(SectionFile file)
+    : file_(std::move(file)), facts_(file_.facts<CacheFacts>()) {
   const std::uint64_t rows = facts_.num_rows;
   if (rows >= 0xFFFFFFFF) damaged("more than 2^32 - 2 rows");
   if (facts_.token_bytes != 2 && facts_.token_bytes != 4) damaged("token width is neither 2 nor 4");

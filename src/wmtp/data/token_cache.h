@@ -1,5 +1,5 @@
-// <stem>-<key>.wtok: the token ids of every row of a data file, whole, mapped. Truncation happens on
-// reading, so one cache serves every max_length, stage and run.
+// <stem>-<key>.wtok: the token ids of every row of a data file, whole, mapped. Truncation happens
+// on reading, so one cache serves every max_length, stage and run.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -57,8 +57,8 @@ class TokenCache {
   const CacheFacts& facts() const { return facts_; }
   const std::filesystem::path& path() const { return file_.path(); }
 
-  // Ids begin..begin+out.size() of the whole file; ErrorKind::data where the bytes are damaged or an id is
-  // outside the vocabulary. REQUIRES the range to be inside. THREADS: any.
+  // Ids begin..begin+out.size() of the whole file; ErrorKind::data where the bytes are damaged or
+  // an id is outside the vocabulary. REQUIRES the range to be inside. THREADS: any.
   void copy(std::uint64_t begin, std::span<std::int32_t> out) const;
 
  private:

@@ -25,11 +25,12 @@ struct StoredRow {
   std::uint8_t flags = 0;  // TokenRowFlag
 };
 
-// right: the first T tokens. keep_response: the prompt after BOS is cut from the left, then the response
-// from the right. drop: longer rows are no samples.
+// right: the first T tokens. keep_response: the prompt after BOS is cut from the left, then the
+// response from the right. drop: longer rows are no samples.
 RowCut cut_row(const StoredRow& row, std::uint32_t max_length, Truncate truncate);
 
-inline std::int64_t num_targets(std::uint32_t length, std::uint32_t prompt_len, std::uint32_t head) {
+inline std::int64_t num_targets(std::uint32_t length, std::uint32_t prompt_len,
+                                std::uint32_t head) {
   const std::uint32_t first = std::max(prompt_len, head);
   return length > first ? length - first : 0;
 }

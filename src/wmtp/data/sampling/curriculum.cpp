@@ -29,7 +29,8 @@ std::vector<CurriculumPiece> curriculum_pieces(const std::vector<config::Curricu
   for (std::size_t stage = 0; stage < schedule.size(); ++stage) {
     const bool last = stage + 1 == schedule.size();
     const std::uint64_t begin = std::max(epoch_begin, millionths(schedule[stage].from_epoch));
-    const std::uint64_t end = last ? epoch_end : std::min(epoch_end, millionths(schedule[stage].to_epoch));
+    const std::uint64_t end =
+        last ? epoch_end : std::min(epoch_end, millionths(schedule[stage].to_epoch));
     if (begin >= end) continue;
     const std::uint64_t first = share(begin - epoch_begin, num_samples);
     const std::uint64_t past = share(end - epoch_begin, num_samples);
@@ -42,7 +43,8 @@ CurriculumEpoch draw_curriculum(const RowTable& table, const SamplingOptions& op
                                 std::uint64_t epoch, DrawReport& report) {
   if (!options.n_samples || options.difficulty_bins.empty() || options.curriculum_schedule.empty())
     throw Error(ErrorKind::config, "data",
-                "data_sampling.curriculum_learning needs n_samples, difficulty_bins and curriculum_schedule");
+                "data_sampling.curriculum_learning needs n_samples, difficulty_bins and "
+                "curriculum_schedule");
   if (options.use_length_balanced)
     throw Error(ErrorKind::config, "data",
                 "data_sampling.curriculum_learning and use_length_balanced exclude each other");

@@ -13,18 +13,18 @@ struct CurriculumPiece {
   std::uint64_t first = 0, count = 0;  // places of the epoch
 };
 
-// The pieces of epoch e, cut at the schedule's edges: from fraction f to g of the epoch, floor(g*N) -
-// floor(f*N) samples. Fractions are integers in millionths. Pieces without a sample are left out.
+// The pieces of epoch e, cut at the schedule's edges: from fraction f to g of the epoch, floor(g*N)
+// - floor(f*N) samples. Fractions are integers in millionths. Pieces without a sample are left out.
 std::vector<CurriculumPiece> curriculum_pieces(const std::vector<config::CurriculumPhase>& schedule,
                                                std::uint64_t epoch, std::uint64_t num_samples);
 
 struct CurriculumEpoch {
   std::vector<CurriculumPiece> pieces;
-  SampleList list;   // the pieces' samples, one after the other
+  SampleList list;  // the pieces' samples, one after the other
 };
 
-// Draws epoch `epoch`; candidates used in an earlier piece come again only when a bin runs out (counted).
-// A bin smaller than its quota is a data error.
+// Draws epoch `epoch`; candidates used in an earlier piece come again only when a bin runs out
+// (counted). A bin smaller than its quota is a data error.
 CurriculumEpoch draw_curriculum(const RowTable& table, const SamplingOptions& options,
                                 std::uint64_t epoch, DrawReport& report);
 

@@ -11,12 +11,16 @@
 
 namespace wmtp::data {
 
-inline std::uint32_t key_row(std::uint32_t row) { return row; }
-inline std::uint32_t key_row(const RowPair& pair) { return pair.positive; }
+inline std::uint32_t key_row(std::uint32_t row) {
+  return row;
+}
+inline std::uint32_t key_row(const RowPair& pair) {
+  return pair.positive;
+}
 
-// `count` of `items`, shuffled on stream `name`; with `used`, those not used come first and the others are
-// shuffled on "<name>/again". Without
-// shuffling: the first ones. REQUIRES count <= items.size().
+// `count` of `items`, shuffled on stream `name`; with `used`, those not used come first and the
+// others are shuffled on "<name>/again". Without shuffling: the first ones. REQUIRES count <=
+// items.size().
 template <class Item>
 std::vector<Item> take(std::vector<Item> items, std::uint64_t count, const DrawRequest& request,
                        const std::string& name, DrawReport& report) {
@@ -31,7 +35,8 @@ std::vector<Item> take(std::vector<Item> items, std::uint64_t count, const DrawR
     const std::uint64_t seed = static_cast<std::uint64_t>(request.options.seed);
     RngStream(seed, request.prefix + name).shuffle(std::span(items).first(num_fresh));
     if (num_fresh < count)
-      RngStream(seed, request.prefix + name + "/again").shuffle(std::span(items).subspan(num_fresh));
+      RngStream(seed, request.prefix + name + "/again")
+          .shuffle(std::span(items).subspan(num_fresh));
   }
   items.resize(count);
   return items;

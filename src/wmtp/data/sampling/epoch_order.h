@@ -1,5 +1,5 @@
-// A permutation of 0..N-1 with random access and no memory: an 8-round Feistel network over halves of h
-// bits, walked until the result is below N.
+// A permutation of 0..N-1 with random access and no memory: an 8-round Feistel network over halves
+// of h bits, walked until the result is below N.
 //   (L, R) <- (R, L xor (word0 of stream `name` at index r*2^32 + R, cut to h bits)), r = 0..7
 #pragma once
 #include <cstdint>

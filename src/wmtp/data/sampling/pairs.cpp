@@ -38,12 +38,14 @@ class PairMaker {
   template <class Item>
   void shuffle(std::vector<Item>& items, const std::string& name) const {
     if (!request_.options.shuffle) return;
-    RngStream(static_cast<std::uint64_t>(request_.options.seed), prefix_ + name).shuffle(std::span(items));
+    RngStream(static_cast<std::uint64_t>(request_.options.seed), prefix_ + name)
+        .shuffle(std::span(items));
   }
 
   // Shuffles both classes on "<name>/correct/<key>" and "<name>/incorrect/<key>" and zips them.
   std::vector<RowPair> zip(std::vector<std::uint32_t> correct, std::vector<std::uint32_t> incorrect,
-                           const std::string& name, const std::string& key, std::int16_t length_bin) const {
+                           const std::string& name, const std::string& key,
+                           std::int16_t length_bin) const {
     shuffle(correct, name + "/correct/" + key);
     shuffle(incorrect, name + "/incorrect/" + key);
     std::vector<RowPair> pairs;
@@ -106,8 +108,10 @@ SampleList draw_pairs(const DrawRequest& request, DrawReport& report) {
   }
   std::vector<RowPair> drawn;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
-    const auto part = take(std::move(pairs[i]), quotas[i].quota, request, "pairs/bin/" + quotas[i].name, report);
-    report.bins.push_back({quotas[i].name, quotas[i].num_candidates, quotas[i].quota, part.size(), part.size()});
+    const auto part =
+        take(std::move(pairs[i]), quotas[i].quota, request, "pairs/bin/" + quotas[i].name, report);
+    report.bins.push_back(
+        {quotas[i].name, quotas[i].num_candidates, quotas[i].quota, part.size(), part.size()});
     drawn.insert(drawn.end(), part.begin(), part.end());
   }
   return finish(request, std::move(drawn), "pairs");
@@ -115,7 +119,8 @@ SampleList draw_pairs(const DrawRequest& request, DrawReport& report) {
 
 SampleList draw_length_balanced_pairs(const DrawRequest& request, DrawReport& report) {
   if (!request.table.has_token_counts())
-    throw Error(ErrorKind::data, "data", "length-balanced pairs need token counts, which the index lacks",
+    throw Error(ErrorKind::data, "data",
+                "length-balanced pairs need token counts, which the index lacks",
                 "build it again: wmtp data index --tokenizer PATH FILE");
   const Bins bins(request.options.difficulty_bins);
   const std::vector<std::int64_t>& edges = request.options.length_bins;

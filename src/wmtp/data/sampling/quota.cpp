@@ -27,7 +27,7 @@ std::vector<BinQuota> Bins::quotas(const config::DifficultyWeights& weights,
     out[i].name = name(i);
     out[i].num_candidates = num_candidates[i];
     const auto given = weights.find(out[i].name);
-    out[i].weight = weights.empty()        ? static_cast<double>(num_candidates[i])
+    out[i].weight = weights.empty()          ? static_cast<double>(num_candidates[i])
                     : given == weights.end() ? 0.0
                                              : given->second;
   }
@@ -67,11 +67,12 @@ void settle_shortages(std::uint64_t n, std::span<BinQuota> bins, OnShortage on_s
   for (BinQuota& bin : bins) {
     available += bin.weight > 0 ? bin.num_candidates : 0;
     if (bin.quota > bin.num_candidates) {
-      const std::string fact = fmt::format("bin \"{}\" is short: {} samples wanted, {} available", bin.name,
-                                           bin.quota, bin.num_candidates);
+      const std::string fact = fmt::format("bin \"{}\" is short: {} samples wanted, {} available",
+                                           bin.name, bin.quota, bin.num_candidates);
       if (on_shortage == OnShortage::error)
         throw Error(ErrorKind::data, "data", fact,
-                    "lower data_sampling.n_samples, change the weights, or set data_sampling.on_shortage: cap");
+                    "lower data_sampling.n_samples, change the weights, or set "
+                    "data_sampling.on_shortage: cap");
       log::warn("data", "{}; taking {}", fact, bin.num_candidates);
       bin.quota = bin.num_candidates;
     }

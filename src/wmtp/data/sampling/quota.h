@@ -1,7 +1,7 @@
 // How many samples each difficulty bin gives.
 //   Q(n, bins): drop bins without candidates or with weight <= 0; divide the weights by their sum;
-//   q_i = floor(n*w_i + 1e-9); what is left goes one each, round and round, to the bins by candidate count
-//   (largest first, ties in file order), skipping full ones.
+//   q_i = floor(n*w_i + 1e-9); what is left goes one each, round and round, to the bins by
+//   candidate count (largest first, ties in file order), skipping full ones.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -18,14 +18,14 @@ struct BinQuota {
   std::string name;
   double weight = 0;
   std::uint64_t num_candidates = 0;
-  std::uint64_t quota = 0;       // what the rule asks for; above num_candidates = a shortage
+  std::uint64_t quota = 0;  // what the rule asks for; above num_candidates = a shortage
 };
 
 // Fills `quota` of every bin. The sum falls short of `n` only where every bin is full.
 void assign_quotas(std::uint64_t n, std::span<BinQuota> bins);
 
-// Refuses or caps shortages: `error` throws ErrorKind::data naming bin, wanted and available; `cap` cuts
-// quotas to the candidates and logs. `n` = the number asked for in all.
+// Refuses or caps shortages: `error` throws ErrorKind::data naming bin, wanted and available; `cap`
+// cuts quotas to the candidates and logs. `n` = the number asked for in all.
 void settle_shortages(std::uint64_t n, std::span<BinQuota> bins, OnShortage on_shortage);
 
 // The bins of a run, in file order; one bin `all` where none are given.

@@ -9,11 +9,12 @@
 
 namespace wmtp::data {
 
-// BORROWS its columns (mapped indexes). Problems are numbered over all files, in bytewise order of ids.
+// BORROWS its columns (mapped indexes). Problems are numbered over all files, in bytewise order of
+// ids.
 class RowTable {
  public:
   struct Part {
-    std::span<const std::int16_t> difficulty;      // empty columns: nothing known (format `tokens`)
+    std::span<const std::int16_t> difficulty;  // empty columns: nothing known (format `tokens`)
     std::span<const std::uint8_t> flags;
     std::span<const std::uint32_t> problem, output_tokens;
     std::span<const std::string_view> problem_names;  // of this file; used while adding only
@@ -29,7 +30,7 @@ class RowTable {
   bool is_candidate(std::uint32_t row) const { return candidates_[row]; }
   std::int16_t difficulty(std::uint32_t row) const;  // kNoDifficulty: none
   bool is_correct(std::uint32_t row) const;
-  std::uint32_t problem(std::uint32_t row) const;    // kNoProblem: none
+  std::uint32_t problem(std::uint32_t row) const;  // kNoProblem: none
   std::uint32_t output_tokens(std::uint32_t row) const;
   bool has_token_counts() const;
   std::uint32_t num_problems() const { return static_cast<std::uint32_t>(problem_names_.size()); }

@@ -27,22 +27,26 @@ std::vector<std::uint32_t> draw_bin(const DrawRequest& request, const BinQuota& 
   const std::string name = "rows/" + bin.name;
   if (request.all || !request.options.balance_correct)
     return take(std::move(rows), bin.quota, request, name, report);
-  const auto split = std::stable_partition(rows.begin(), rows.end(),
-                                           [&](std::uint32_t row) { return request.table.is_correct(row); });
+  const auto split = std::stable_partition(
+      rows.begin(), rows.end(), [&](std::uint32_t row) { return request.table.is_correct(row); });
   std::vector<std::uint32_t> correct(rows.begin(), split), incorrect(split, rows.end());
   const double share = static_cast<double>(bin.quota) * request.options.correct_ratio;
   const auto wanted = static_cast<std::uint64_t>(std::floor(share + 1e-9));
   std::uint64_t num_correct = std::min<std::uint64_t>(wanted, correct.size());
-  const std::uint64_t num_incorrect = std::min<std::uint64_t>(bin.quota - num_correct, incorrect.size());
+  const std::uint64_t num_incorrect =
+      std::min<std::uint64_t>(bin.quota - num_correct, incorrect.size());
   num_correct = bin.quota - num_incorrect;
   if (num_correct != wanted) {
     const std::uint64_t moved = num_correct > wanted ? num_correct - wanted : wanted - num_correct;
     report.num_topped_up += moved;
-    log::warn("data", "bin \"{}\": {} correct and {} incorrect rows wanted, {} and {} taken (ratio {:.3f})",
+    log::warn("data",
+              "bin \"{}\": {} correct and {} incorrect rows wanted, {} and {} taken (ratio {:.3f})",
               bin.name, wanted, bin.quota - wanted, num_correct, num_incorrect,
-              static_cast<double>(num_correct) / static_cast<double>(std::max<std::uint64_t>(1, bin.quota)));
+              static_cast<double>(num_correct) /
+                  static_cast<double>(std::max<std::uint64_t>(1, bin.quota)));
   }
-  std::vector<std::uint32_t> out = take(std::move(correct), num_correct, request, name + "/correct", report);
+  std::vector<std::uint32_t> out =
+      take(std::move(correct), num_correct, request, name + "/correct", report);
   const auto rest = take(std::move(incorrect), num_incorrect, request, name + "/incorrect", report);
   out.insert(out.end(), rest.begin(), rest.end());
   return out;
@@ -75,7 +79,8 @@ SampleList draw_rows(const DrawRequest& request, DrawReport& report) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto drawn = draw_bin(request, quotas[i], std::move(rows[i]), report);
     BinReport bin{quotas[i].name, quotas[i].num_candidates, quotas[i].quota, 0, 0};
-    for (std::uint32_t row : drawn) ++(request.table.is_correct(row) ? bin.num_correct : bin.num_incorrect);
+    for (std::uint32_t row : drawn)
+      ++(request.table.is_correct(row) ? bin.num_correct : bin.num_incorrect);
     report.bins.push_back(bin);
     list.rows.insert(list.rows.end(), drawn.begin(), drawn.end());
   }
@@ -89,9 +94,10 @@ SampleList draw_rows(const DrawRequest& request, DrawReport& report) {
 }
 
 SampleList draw_samples(const DrawRequest& request, DrawReport& report) {
-  SampleList list = !request.options.use_pairwise        ? draw_rows(request, report)
-                    : request.options.use_length_balanced ? draw_length_balanced_pairs(request, report)
-                                                          : draw_pairs(request, report);
+  SampleList list = !request.options.use_pairwise ? draw_rows(request, report)
+                    : request.options.use_length_balanced
+                        ? draw_length_balanced_pairs(request, report)
+                        : draw_pairs(request, report);
   if (list.size() == 0)
     throw Error(ErrorKind::data, "data",
                 fmt::format("no samples: {} candidate rows, {} of them in no difficulty bin",

@@ -25,16 +25,16 @@ struct BinReport {
 struct DrawReport {
   std::vector<BinReport> bins;
   std::uint64_t num_candidates = 0;
-  std::uint64_t num_without_bin = 0;       // candidates excluded: no bin holds them
+  std::uint64_t num_without_bin = 0;  // candidates excluded: no bin holds them
   std::uint64_t num_below_length_bins = 0;
-  std::uint64_t num_topped_up = 0;         // drawn from the other class
-  std::uint64_t num_drawn_again = 0;       // curriculum: used before in this epoch
+  std::uint64_t num_topped_up = 0;    // drawn from the other class
+  std::uint64_t num_drawn_again = 0;  // curriculum: used before in this epoch
 };
 
 struct SampleList {
   bool paired = false;
-  std::vector<std::uint32_t> rows;   // of not paired
-  std::vector<RowPair> pairs;        // of paired
+  std::vector<std::uint32_t> rows;  // of not paired
+  std::vector<RowPair> pairs;       // of paired
   std::uint64_t size() const { return paired ? pairs.size() : rows.size(); }
   // SHA-256 of the row ids, little-endian, in order.
   Sha256Digest digest() const;
@@ -49,16 +49,17 @@ struct DrawRequest {
   const RowTable& table;
   const SamplingOptions& options;
   std::string prefix;
-  std::uint64_t num_samples = 0;            // ignored where `all`
+  std::uint64_t num_samples = 0;  // ignored where `all`
   bool all = false;
   const config::DifficultyWeights& weights;
-  UsedRows* used = nullptr;                 // prefer rows not in it, then add what was drawn
-  // Streams that make pairs, where they differ from `prefix`: the pieces of an epoch share their pairs.
+  UsedRows* used = nullptr;  // prefer rows not in it, then add what was drawn
+  // Streams that make pairs, where they differ from `prefix`: the pieces of an epoch share their
+  // pairs.
   std::optional<std::string> pair_prefix = std::nullopt;
 };
 
-// Data errors: a shortage under `on_shortage: error`; pairs of an index without token counts where lengths
-// must balance.
+// Data errors: a shortage under `on_shortage: error`; pairs of an index without token counts where
+// lengths must balance.
 SampleList draw_samples(const DrawRequest& request, DrawReport& report);
 
 SampleList draw_rows(const DrawRequest& request, DrawReport& report);

@@ -1,0 +1,146 @@
+#include "wmtp/data/demo_corpus.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "wmtp/core/json.h"
+#include "wmtp/core/rng.h"
+#include "wmtp/storage/atomic_file.h"
+#include "wmtp/tokenizer/prompt_template.h"
+
+namespace wmtp::data {
+namespace {
+
+struct Operator {
+  const char *verb, *symbol;
+};
+constexpr std::array<Operator, 4> kOperators{{{"add {}", "+"},
+                                              {"subtract {}", "-"},
+                                              {"multiply by {}", "*"},
+                                              {"take the remainder of {}", "%"}}};
+constexpr std::array<const char*, 6> kNames{"x", "n", "a", "value", "k", "num"};
+constexpr std::array<const char*, 6> kFunctions{"solve", "compute", "apply",
+                                                "step",  "change",  "run"};
+constexpr std::size_t kVocabSize = 512;
+
+struct Step {
+  std::size_t op = 0;
+  std::uint64_t number = 0;
+};
+
+struct Problem {
+  std::string function;
+  std::vector<Step> steps;
+};
+
+Problem make_problem(std::uint64_t seed, std::uint64_t number) {
+  RngStream rng(seed, fmt::format("demo/problem/{}", number));
+  Problem problem;
+  problem.function = kFunctions[rng.below(kFunctions.size())];
+  const std::uint64_t num_steps = 1 + rng.below(5);
+  for (std::uint64_t i = 0; i < num_steps; ++i)
+    problem.steps.push_back({rng.below(kOperators.size()), 2 + rng.below(8)});
+  return problem;
+}
+
+std::string instruction_of(const Problem& problem) {
+  std::string text =
+      fmt::format("Write a function {} that takes one number. First ", problem.function);
+  for (std::size_t i = 0; i < problem.steps.size(); ++i)
+    text +=
+        (i == 0 ? "" : ", then ") +
+        fmt::format(fmt::runtime(kOperators[problem.steps[i].op].verb), problem.steps[i].number);
+  return text + ".";
+}
+
+std::string solution(const Problem& problem, const std::string& name, bool returns_argument) {
+  std::string text = fmt::format("def {}({}):\n    y = {}\n", problem.function, name, name);
+  for (const Step& step : problem.steps)
+    text += fmt::format("    y = y {} {}\n", kOperators[step.op].symbol, step.number);
+  return text + fmt::format("    return {}\n", returns_argument ? name : "y");
+}
+
+// Half of the wrong solutions return the argument; the others miss an operator or a constant.
+std::string wrong_solution(const Problem& problem, const std::string& name, RngStream& rng) {
+  const std::uint64_t kind = rng.below(4);
+  if (kind < 2) return solution(problem, name, true);
+  Problem wrong = problem;
+  Step& step = wrong.steps[rng.below(wrong.steps.size())];
+  if (kind == 2)
+    step.op = (step.op + 1 + rng.below(kOperators.size() - 1)) % kOperators.size();
+  else
+    step.number = 2 + (step.number - 2 + 1 + rng.below(7)) % 8;
+  return solution(wrong, name, false);
+}
+
+std::string prompt_of(const DemoRow& row) {
+  return tokenizer::render_prompt(tokenizer::PromptTemplate::alpaca, row.instruction, row.input)
+      .text;
+}
+
+}  // namespace
+
+std::vector<DemoRow> demo_rows(std::uint64_t seed, std::uint64_t first_problem,
+                               std::size_t num_rows) {
+  std::vector<DemoRow> rows;
+  for (std::uint64_t number = first_problem; rows.size() < num_rows; ++number) {
+    const Problem problem = make_problem(seed, number);
+    RngStream rng(seed, fmt::format("demo/rows/{}", number));
+    for (int i = 0; i < 4 && rows.size() < num_rows; ++i) {
+      const std::string name = kNames[rng.below(kNames.size())];
+      DemoRow row;
+      row.is_correct = i % 2 == 0;
+      row.instruction = instruction_of(problem);
+      row.output =
+          row.is_correct ? solution(problem, name, false) : wrong_solution(problem, name, rng);
+      row.task_id =
+          fmt::format("demo{:05}_{}_{}", number, row.is_correct ? "correct" : "incorrect", i / 2);
+      row.difficulty = static_cast<int>(problem.steps.size());
+      rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
+
+std::string to_json_line(const DemoRow& row) {
+  const OrderedJson json{
+      {"instruction", row.instruction}, {"input", row.input},
+      {"output", row.output},           {"task_id", row.task_id},
+      {"is_correct", row.is_correct},   {"metadata", {{"difficulty", row.difficulty}}}};
+  return json.dump() + "\n";
+}
+
+DemoFiles write_demo_corpus(const std::filesystem::path& folder, std::uint64_t seed,
+                            std::size_t num_rows) {
+  std::filesystem::create_directories(folder);
+  DemoFiles files{folder / "train.jsonl",
+                  folder / "validation.jsonl",
+                  folder / "text.txt",
+                  folder / "tokenizer.json",
+                  num_rows,
+                  std::max<std::size_t>(8, num_rows / 10),
+                  kVocabSize};
+  const std::vector<DemoRow> train = demo_rows(seed, 0, files.num_train_rows);
+  constexpr std::uint64_t kFirstValidationProblem = 50'000;
+  const std::vector<DemoRow> validation =
+      demo_rows(seed, kFirstValidationProblem, files.num_validation_rows);
+  std::string train_text, validation_text, prose, learned;
+  for (const DemoRow& row : train) {
+    train_text += to_json_line(row);
+    if (learned.size() < (std::size_t{1} << 20)) learned += prompt_of(row) + row.output;
+    if (row.is_correct) prose += "# " + row.instruction + "\n" + row.output + "\n";
+  }
+  for (const DemoRow& row : validation) validation_text += to_json_line(row);
+  storage::write_file_atomically(files.train, train_text, storage::AtomicFile::kPublic);
+  storage::write_file_atomically(files.validation, validation_text, storage::AtomicFile::kPublic);
+  storage::write_file_atomically(files.text, prose, storage::AtomicFile::kPublic);
+  storage::write_file_atomically(files.tokenizer, train_demo_tokenizer(learned, kVocabSize),
+                                 storage::AtomicFile::kPublic);
+  storage::write_file_atomically(folder / "tokenizer_config.json", demo_tokenizer_config(),
+                                 storage::AtomicFile::kPublic);
+  return files;
+}
+
+}  // namespace wmtp::data
