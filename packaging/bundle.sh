@@ -4,7 +4,7 @@
 # --build DIR          build folder to take from (build)
 # --out DIR            where to put the folder (dist)
 # --site-packages DIR  makes the link now; else run link-torch.sh on the target
-# --with-tests         test programs too (bin/*_test), and nothing else of the tests
+# --with-tests         test programs too (bin/*_test, bin/wmtp_probe)
 # --release            refuse a program with failpoints in it
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -41,7 +41,7 @@ chmod 755 "$stage"
 mkdir "$stage/bin" "$stage/lib"
 
 programs=("$build/bin/wmtp")
-[ $with_tests = no ] || programs+=("$build"/bin/*_test)
+[ $with_tests = no ] || programs+=("$build"/bin/*_test "$build"/bin/wmtp_probe)
 for program in "${programs[@]}"; do
   strip -o "$stage/bin/$(basename "$program")" "$program"
   patchelf --set-rpath '$ORIGIN/../lib/site-packages/torch/lib:$ORIGIN/../lib' "$stage/bin/$(basename "$program")"

@@ -23,7 +23,7 @@ void forward_on_gpu(const Tensor& tokens_N, const Tensor& weight_VD, const Tenso
 
 void backward_on_gpu(const Tensor& tokens_N, const Tensor& dout_ND, const Tensor& dweight_VD) {
   // A stable sort keeps the rows of one token in token order: sums in a fixed order, no atomics.
-  const auto [sorted_N, order_N] = at::sort(tokens_N, /*stable=*/true, 0);
+  const auto [sorted_N, order_N] = at::sort(tokens_N, std::optional<bool>(true), 0, false);
   const CudaEmbeddingBackward args{element_of("embedding_backward", dout_ND),
                                    element_of("embedding_backward", dweight_VD),
                                    sorted_N.data_ptr<std::int32_t>(),
