@@ -1,0 +1,22 @@
+#!/bin/bash
+# The checks that need a GPU, from a bundle: tests/gpu/check.sh BUNDLE OUT_DIR
+# Each part says ok or FAILED with its seconds; details in OUT_DIR/*.log. Exit 1 if any part failed.
+set -u
+bundle=$(readlink -f "$1") out=$2
+here=$(dirname "$(readlink -f "$0")")
+mkdir -p "$out"
+"$bundle/link-torch.sh" > "$out/link.log" 2>&1 || { cat "$out/link.log"; exit 1; }
+failed=0
+part() {
+  local name=$1 start=$SECONDS; shift
+  if timeout 300 "$@" > "$out/$name.log" 2>&1; then echo "ok      $name ($((SECONDS - start)) s)"
+  else echo "FAILED  $name ($((SECONDS - start)) s)"; tail -n 25 "$out/$name.log"; failed=1; fi
+}
+part version "$bundle/bin/wmtp" version
+part doctor "$bundle/bin/wmtp" doctor
+part nccl "$bundle/bin/wmtp" doctor --collectives --device cuda
+part cpu_ranks "$bundle/bin/wmtp" launch --nproc 2 -- doctor --collectives --device cpu
+part kernels env WMTP_TEST_CUDA=1 "$bundle/bin/kernels_test" --gtest_brief=1
+part parity python3 "$here/parity.py" "$bundle" "$(mktemp -d)"
+grep '^{' "$out/parity.log" || true
+exit $failed
