@@ -17,6 +17,7 @@ part doctor "$bundle/bin/wmtp" doctor
 part nccl "$bundle/bin/wmtp" doctor --collectives --device cuda
 part cpu_ranks "$bundle/bin/wmtp" launch --nproc 2 -- doctor --collectives --device cpu
 part kernels env WMTP_TEST_CUDA=1 "$bundle/bin/kernels_test" --gtest_brief=1
+part nccl_conformance env WMTP_TEST_CUDA=1 "$bundle/bin/comm_test" --gtest_brief=1 --gtest_filter=NcclOnGpu.*
 part parity python3 "$here/parity.py" "$bundle" "$(mktemp -d)"
 grep '^{' "$out/parity.log" || true
 exit $failed

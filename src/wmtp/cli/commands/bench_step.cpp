@@ -6,6 +6,7 @@
 #include "wmtp/cli/commands/bench.h"
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/core/error.h"
+#include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
 #include "wmtp/model/presets.h"
 #include "wmtp/tensor/cuda_plugin.h"
@@ -68,7 +69,10 @@ class Bench {
         group_(group),
         device_(device),
         model_(options_of(flags, config, device), {&group.gather_group(), &group.reduce_group()}) {
+    const auto start = Clock::now();
     model_.runtime().fill(training::random_weights(config, 0));
+    log::info("bench", "{:.1f} million weights drawn in {}", static_cast<double>(config.total_parameters()) / 1e6,
+              format_duration(seconds_since(start)));
   }
 
   Measured run() {
