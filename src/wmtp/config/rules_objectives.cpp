@@ -98,6 +98,8 @@ void note_unused_sections(const RuleContext& context) {
     if (section.used_by(stage)) continue;
     for (const Row& row : schema().rows()) {
       if (!row.key.starts_with(section.prefix) || !context.is_written(row.key)) continue;
+      if (row.value(context.config) == schema().default_of(row))
+        continue;  // a resolved file names all keys
       context.notices.push_back(fmt::format("{} is not used by stage {}",
                                             row.key.substr(0, row.key.rfind('.')), name_of(stage)));
       break;
