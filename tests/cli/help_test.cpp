@@ -39,8 +39,9 @@ class Program : public ::testing::Test {
 void expect_helpful(const CLI::App& command) {
   const std::string page = help_text(command, false);
   EXPECT_FALSE(command.get_description().empty()) << full_name(command);
-  if (visible_commands(command).empty())
+  if (visible_commands(command).empty()) {
     EXPECT_THAT(page, HasSubstr("Example")) << full_name(command) << " has no example";
+  }
   for (const CLI::Option* flag : visible_flags(command))
     EXPECT_FALSE(flag->get_description().empty()) << full_name(command) << " " << flag->get_name();
   for (const CLI::App* inner : visible_commands(command)) expect_helpful(*inner);
