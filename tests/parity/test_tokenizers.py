@@ -327,15 +327,15 @@ def sentencepiece_model(folder, **options):
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(TRAINING_TEXT.replace("\x00", "").split("\n")), model_writer=model, model_type="bpe",
-        vocab_size=2000, normalization_rule_name="identity", hard_vocab_limit=False, max_sentence_length=100_000,
-        num_threads=2, minloglevel=2, **options)
+        vocab_size=4000, normalization_rule_name="identity", hard_vocab_limit=False, max_sentence_length=100_000,
+        num_threads=2, minloglevel=2, **{"character_coverage": 0.98, **options})
     (folder / "tokenizer.model").write_bytes(model.getvalue())
     return sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
 
 
 @pytest.mark.parametrize("options", [
     dict(byte_fallback=True, remove_extra_whitespaces=False),
-    dict(byte_fallback=False, character_coverage=0.98),
+    dict(byte_fallback=False),
     dict(byte_fallback=True, user_defined_symbols=["<tool>", "def f", "  ", "한글"]),
     dict(byte_fallback=False, add_dummy_prefix=False, user_defined_symbols=["ab", "abc"], allow_whitespace_only_pieces=True),
 ], ids=["llama2", "no-fallback", "user-defined", "no-prefix"])

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <ctime>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -101,6 +102,7 @@ void time_encoding(const Tokenizer& tokenizer, const EncodeFlags& flags,
   for (const std::string& name : flags.files) texts.push_back(read_whole(name));
   for (int repeat = 0; repeat < flags.num_timed_repeats; ++repeat) {
     std::int64_t num_tokens = 0, num_bytes = 0;
+    const std::clock_t cpu_begin = std::clock();
     const auto begin = std::chrono::steady_clock::now();
     for (const std::string& text : texts) {
       num_bytes += static_cast<std::int64_t>(text.size());
@@ -109,8 +111,13 @@ void time_encoding(const Tokenizer& tokenizer, const EncodeFlags& flags,
       });
     }
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    const double cpu_seconds = static_cast<double>(std::clock() - cpu_begin) / CLOCKS_PER_SEC;
     emit_json("result",
-              {{"seconds", seconds.count()}, {"tokens", num_tokens}, {"bytes", num_bytes}}, false);
+              {{"seconds", seconds.count()},
+               {"cpu_seconds", cpu_seconds},
+               {"tokens", num_tokens},
+               {"bytes", num_bytes}},
+              false);
   }
 }
 
