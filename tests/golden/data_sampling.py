@@ -1,4 +1,4 @@
-"""Writes data_sampling.json: what every sampler must draw. A slow, plain reading of the rules (docs/data.md),
+"""Writes data_sampling.json: what every sampler must draw. A slow, plain reading of the sampling rules,
 sharing nothing with the program. Run: python data_sampling.py > data_sampling.json
 """
 import hashlib

@@ -8,8 +8,7 @@
 #include "wmtp/core/file.h"
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
-#include "wmtp/data/encode_row.h"
-#include "wmtp/data/json_scan.h"
+#include "wmtp/data/chunk_encoder.h"
 #include "wmtp/data/line_chunks.h"
 #include "wmtp/data/ordered_parallel.h"
 #include "wmtp/data/progress.h"
@@ -19,150 +18,6 @@
 
 namespace wmtp::data {
 namespace {
-
-// Rows of one chunk, encoded.
-struct TokenRows {
-  std::vector<std::uint32_t> length, prompt_len;
-  std::vector<std::uint8_t> flags;
-  std::vector<tokenizer::TokenId> ids;
-  std::vector<BadLine> bad;  // row = place in the chunk, or the physical line of a .txt
-  std::uint64_t num_blank = 0, num_empty_documents = 0, end_offset = 0;
-
-  void push(const EncodedRow& row) {
-    length.push_back(static_cast<std::uint32_t>(row.ids.size()));
-    prompt_len.push_back(row.prompt_len);
-    flags.push_back(row.flags);
-    ids.insert(ids.end(), row.ids.begin(), row.ids.end());
-  }
-  void push_empty() {
-    length.push_back(0);
-    prompt_len.push_back(0);
-    flags.push_back(kTokenRowEmpty);
-  }
-};
-
-BadLine too_long(std::uint64_t bytes, std::uint64_t limit) {
-  return {BadCause::too_long, 0, 1,
-          fmt::format("the line has {} bytes, more than dataset.max_line_bytes: {}", bytes, limit)};
-}
-
-class ChunkEncoder {
- public:
-  explicit ChunkEncoder(const CacheRequest& request)
-      : request_(request), encoder_(*request.tokenizer, request.identity.encode) {
-    const config::TextData& text = request.identity.text;
-    if (request.identity.kind == CacheKind::rows) {
-      // Refuses a template whose tokens the tokenizer lacks before any work is done.
-      if (request.identity.encode.append_eos)
-        tokenizer::end_of_response_id(request.identity.encode.prompt_template, *request.tokenizer);
-      return;
-    }
-    if (!text.eos_between) return;
-    separator_ = text.separator_id ? std::optional(static_cast<std::int32_t>(*text.separator_id))
-                                   : request.tokenizer->eos_id();
-    if (!separator_)
-      throw Error(ErrorKind::config, "data",
-                  "dataset.text.eos_between needs a tokenizer with an EOS token",
-                  "set dataset.text.separator_id, or eos_between: false");
-    if (*separator_ < 0 || *separator_ >= request.tokenizer->vocab_size())
-      throw Error(ErrorKind::config, "data",
-                  fmt::format("dataset.text.separator_id {} is outside the vocabulary of {}",
-                              *separator_, request.tokenizer->vocab_size()));
-  }
-
-  TokenRows lines(const LineChunk& chunk) const {
-    TokenRows out;
-    out.end_offset = chunk.first_offset + chunk.bytes.size();
-    const std::uint64_t limit = request_.identity.bad_lines.max_line_bytes;
-    if (chunk.overlong_bytes > 0) {
-      refuse(out, too_long(chunk.overlong_bytes, limit));
-      return out;
-    }
-    RowParser parser;
-    EncodedRow encoded;
-    for_each_line(chunk, [&](const Line& line) {
-      if (line.text.size() > limit) return refuse(out, too_long(line.text.size(), limit));
-      if (is_blank(line.text)) {
-        ++out.num_blank;
-        return out.push_empty();
-      }
-      request_.identity.kind == CacheKind::rows ? row_line(parser, line, encoded, out)
-                                                : text_line(parser, line, encoded, out);
-    });
-    return out;
-  }
-
-  TokenRows pieces(const TextBatch& batch) const {
-    TokenRows out;
-    out.end_offset = batch.end_offset;
-    EncodedRow encoded;
-    for (const TextPiece& piece : batch.pieces) {
-      if (auto bad = check_piece(piece)) {
-        out.bad.push_back(std::move(*bad));
-        out.push_empty();
-        continue;
-      }
-      document({piece.text, piece.starts, piece.ends}, encoded, out);
-    }
-    return out;
-  }
-
- private:
-  void refuse(TokenRows& out, BadLine bad) const {
-    bad.row = out.length.size();
-    out.bad.push_back(std::move(bad));
-    out.push_empty();
-  }
-
-  void row_line(RowParser& parser, const Line& line, EncodedRow& encoded, TokenRows& out) const {
-    Row row;
-    if (auto bad = parser.parse(line, row)) return refuse(out, std::move(*bad));
-    encoder_.encode(row, encoded);
-    out.push(encoded);
-  }
-
-  void text_line(RowParser& parser, const Line& line, EncodedRow& encoded, TokenRows& out) const {
-    std::string_view text;
-    if (auto bad = parser.parse_text(line, request_.identity.text.column, text))
-      return refuse(out, std::move(*bad));
-    document({text, true, true}, encoded, out);
-  }
-
-  void document(const RowEncoder::Document& document, EncodedRow& encoded, TokenRows& out) const {
-    const bool whole = document.starts && document.ends;
-    if (whole && request_.identity.text.skip_empty && is_blank(document.text)) {
-      ++out.num_empty_documents;
-      return out.push_empty();
-    }
-    encoder_.encode_document(document, separator_, encoded);
-    out.push(encoded);
-  }
-
-  std::optional<BadLine> check_piece(const TextPiece& piece) const {
-    if (piece.overlong_bytes > 0) {
-      BadLine bad = too_long(piece.overlong_bytes, request_.identity.bad_lines.max_line_bytes);
-      bad.row = piece.first_line;
-      return bad;
-    }
-    BadLine bad{BadCause::invalid_utf8, piece.first_line, 1, "invalid UTF-8"};
-    std::optional<std::size_t> place = find_invalid_utf8(piece.text);
-    if (!place) {
-      const auto nul = piece.text.find('\0');
-      if (nul == std::string::npos) return std::nullopt;
-      place = nul;
-      bad.cause = BadCause::nul, bad.text = "NUL character";
-    }
-    const std::string_view before = std::string_view(piece.text).substr(0, *place);
-    bad.row += static_cast<std::uint64_t>(std::count(before.begin(), before.end(), '\n'));
-    bad.column =
-        *place - (before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1) + 1;
-    return bad;
-  }
-
-  const CacheRequest& request_;
-  RowEncoder encoder_;
-  std::optional<std::int32_t> separator_;
-};
 
 class CacheWriter {
  public:
@@ -297,7 +152,7 @@ std::filesystem::path cache_path(const CacheRequest& request, const CacheOptions
 
 CacheReport build_cache(const CacheRequest& request, const std::filesystem::path& path) {
   const auto start = Clock::now();
-  const ChunkEncoder encoder(request);
+  const ChunkEncoder encoder(request.identity, *request.tokenizer);
   CacheWriter writer(request, path);
   CacheReport report;
   report.path = path;

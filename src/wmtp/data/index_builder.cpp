@@ -10,6 +10,7 @@
 
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
+#include "wmtp/data/index_rows.h"
 #include "wmtp/data/line_chunks.h"
 #include "wmtp/data/metadata_json.h"
 #include "wmtp/data/ordered_parallel.h"
@@ -19,87 +20,6 @@
 
 namespace wmtp::data {
 namespace {
-
-// Columns of the rows of one chunk; problems are numbered inside the chunk.
-struct ChunkRows {
-  std::vector<std::uint64_t> line_offset;
-  std::vector<std::uint32_t> line_bytes, problem, output_tokens;
-  std::vector<std::int16_t> difficulty;
-  std::vector<std::uint8_t> flags;
-  std::vector<float> reward;
-  std::vector<std::string> problems;
-  std::unordered_map<std::string, std::uint32_t> problem_numbers;
-  std::vector<BadLine> bad;  // row = place in the chunk
-  KeyCounts ignored_keys;
-  std::uint64_t suffix_contradictions = 0, end_offset = 0;
-
-  std::uint32_t number_of(std::string_view name) {
-    const auto [entry, fresh] =
-        problem_numbers.try_emplace(std::string(name), static_cast<std::uint32_t>(problems.size()));
-    if (fresh) problems.emplace_back(name);
-    return entry->second;
-  }
-
-  void push(std::uint64_t offset, std::uint64_t bytes, std::uint8_t flag) {
-    line_offset.push_back(offset);
-    line_bytes.push_back(static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, 0xFFFFFFFF)));
-    problem.push_back(kNoProblem);
-    output_tokens.push_back(0);
-    difficulty.push_back(kNoDifficulty);
-    flags.push_back(flag);
-    reward.push_back(0);
-  }
-};
-
-void add_row(ChunkRows& out, const Row& row, std::uint32_t num_output_tokens) {
-  if (const auto name = problem_of(row)) out.problem.back() = out.number_of(*name);
-  if (row.difficulty) out.difficulty.back() = *row.difficulty;
-  out.reward.back() = row.reward.value_or(1.0f);
-  out.flags.back() = static_cast<std::uint8_t>((row.reward ? kRowHasReward : 0) |
-                                               (row.correct() ? kRowCorrect : 0));
-  out.output_tokens.back() = num_output_tokens;
-  if (row.task_id && row.reward)
-    if (const auto claimed = class_of_suffix(*row.task_id); claimed && *claimed != row.correct())
-      ++out.suffix_contradictions;
-}
-
-ChunkRows read_chunk(const LineChunk& chunk, const IndexRequest& request) {
-  ChunkRows out;
-  out.end_offset = chunk.first_offset + chunk.bytes.size();
-  const auto refuse = [&](BadLine bad) {
-    bad.row = out.flags.size() - 1;
-    out.flags.back() = kRowBad;
-    out.bad.push_back(std::move(bad));
-  };
-  const std::uint64_t limit = request.bad_lines.max_line_bytes;
-  const auto too_long = [&](std::uint64_t bytes) {
-    refuse(
-        {BadCause::too_long, 0, 1,
-         fmt::format("the line has {} bytes, more than dataset.max_line_bytes: {}", bytes, limit)});
-  };
-  if (chunk.overlong_bytes > 0) {
-    out.push(chunk.first_offset, chunk.overlong_bytes, kRowBad);
-    too_long(chunk.overlong_bytes);
-    return out;
-  }
-  RowParser parser;
-  std::vector<tokenizer::TokenId> ids;
-  Row row;
-  for_each_line(chunk, [&](const Line& line) {
-    out.push(line.offset, line.text.size(), 0);
-    if (line.text.size() > limit) return too_long(line.text.size());
-    if (is_blank(line.text)) {
-      out.flags.back() = kRowBlank;
-      return;
-    }
-    if (auto bad = parser.parse(line, row)) return refuse(std::move(*bad));
-    ids.clear();
-    if (request.tokenizer) request.tokenizer->encode(row.output, {}, ids);
-    add_row(out, row, static_cast<std::uint32_t>(ids.size()));
-  });
-  out.ignored_keys = parser.ignored_keys();
-  return out;
-}
 
 class IndexWriter {
  public:
@@ -281,7 +201,9 @@ IndexReport build_index(const IndexRequest& request) {
   Progress progress(fmt::format("indexing {}", request.file.string()), source.file_bytes());
   ordered_parallel<LineChunk>(
       request.num_threads, [&](LineChunk& chunk) { return source.next(chunk); },
-      [&](const LineChunk& chunk) { return read_chunk(chunk, request); },
+      [&](const LineChunk& chunk) {
+        return read_index_rows(chunk, request.bad_lines.max_line_bytes, request.tokenizer);
+      },
       [&](ChunkRows rows) {
         const std::uint64_t end = rows.end_offset;
         progress.advance(end, rows.flags.size());

@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "wmtp/storage/descriptor.h"
+#include "wmtp/data/section_spool.h"
 #include "wmtp/storage/mapped_file.h"
 
 namespace wmtp::data {
@@ -27,26 +27,6 @@ struct FileFormat {
   std::string_view magic;  // 8 characters
   std::uint32_t version = 1;
   std::string rebuild_hint;  // what to do about a damaged file
-};
-
-// An array that grows on disk, in an unlinked file of the folder given: memory stays flat.
-class SectionSpool {
- public:
-  explicit SectionSpool(const std::filesystem::path& folder);
-  void append(std::span<const std::byte> bytes);
-  template <class T>
-  void append_values(std::span<const T> values) {
-    append(std::as_bytes(values));
-  }
-  std::uint64_t size() const { return size_; }
-  // Reads `out` from `offset` on. REQUIRES the range to be inside.
-  void read(std::uint64_t offset, std::span<std::byte> out);
-
- private:
-  void flush();
-  storage::Descriptor file_;
-  std::vector<std::byte> pending_;
-  std::uint64_t size_ = 0, flushed_ = 0;
 };
 
 // Writes the file whole or not at all. `failpoints` = "index" or "cache".
