@@ -85,7 +85,7 @@ std::vector<OpCase> attention_cases() {
                                                {{0, 5, 12, 13, 40}, 4, 2, 64},
                                                {{0, 16, 32, 48}, 8, 8, 64},
                                                {{0, 33, 33, 66}, 6, 2, 128},
-                                               {{0, 128}, 4, 4, 64},
+                                               {{0, 128, 256}, 4, 2, 64},
                                                {{0}, 4, 4, 64}})
     cases.push_back(attention_case(shape, {}));
   cases.push_back(attention_case({{0, 5, 12, 13, 40}, 4, 2, 32}, {AttentionChoice::reference}));

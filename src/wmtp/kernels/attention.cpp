@@ -11,6 +11,9 @@
 namespace wmtp::kernels {
 namespace {
 
+// Below this cuDNN gains nothing, and it refuses documents of one token.
+constexpr std::int32_t kShortestForCudnn = 128;
+
 void check(const Demands& demands, const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v_NGE,
            const Documents& documents) {
   WMTP_CHECK(q_NHE.dim() == 3 && k_NGE.dim() == 3, "attention: q and k are not [n, heads, e]");
@@ -33,8 +36,8 @@ AttentionChoice choose(const Tensor& q_NHE, const Documents& documents,
   if (!half)
     throw Error(ErrorKind::config, "kernels", "attention in fp32 on a GPU",
                 "set param_dtype to bf16 or fp16, or run on the CPU");
-  return documents.uniform && !options.deterministic ? AttentionChoice::cudnn
-                                                     : AttentionChoice::flash;
+  const bool for_cudnn = documents.uniform && documents.max_length >= kShortestForCudnn;
+  return for_cudnn && !options.deterministic ? AttentionChoice::cudnn : AttentionChoice::flash;
 }
 
 [[noreturn]] void refuse(std::string_view what, const Tensor& tensor) {

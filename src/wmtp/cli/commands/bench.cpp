@@ -8,6 +8,7 @@ void add_bench(CLI::App& app, Session& session) {
   bench->require_subcommand(1);
   add_bench_step(*bench, session);
   add_bench_data(*bench, session);
+  add_bench_kernels(*bench, session);
 }
 
 }  // namespace wmtp::cli
