@@ -48,6 +48,7 @@ void add_commands(CLI::App& app, Session& session) {
   add_launch(app, session);
   add_validate(app, session);
   add_bench(app, session);
+  add_checkpoint(app, session);
   add_doctor(app, session);
   add_tokenizer(app, session);
   add_version(app, session);
