@@ -126,7 +126,14 @@ const SafetensorsSource::Place& SafetensorsSource::place(const StoredTensor& ten
 void SafetensorsSource::read(const StoredTensor& tensor, std::int64_t element_begin,
                              Tensor dst) const {
   const Place& from = place(tensor);
-  copy_elements(*from.stored, files_[from.file].bytes(*from.stored), element_begin, std::move(dst));
+  const SafetensorsFile& file = files_[from.file];
+  const std::int64_t count = dst.numel();
+  copy_elements(*from.stored, file.bytes(*from.stored), element_begin, std::move(dst));
+  // What was copied need not stay resident: a model would otherwise count twice.
+  const std::uint64_t item_bytes = bits_of(tensor.dtype) / 8;
+  const std::uint64_t begin = file.data_begin() + from.stored->begin +
+                              static_cast<std::uint64_t>(element_begin) * item_bytes;
+  file.file().drop(begin, begin + static_cast<std::uint64_t>(count) * item_bytes);
 }
 
 std::string SafetensorsSource::file_of(const StoredTensor& tensor) const {

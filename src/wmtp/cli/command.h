@@ -14,6 +14,7 @@ namespace wmtp::cli {
 
 inline constexpr const char* kTrainingGroup = "Train";
 inline constexpr const char* kDataGroup = "Data and configuration";
+inline constexpr const char* kModelGroup = "Models and checkpoints";
 inline constexpr const char* kProgramGroup = "This program";
 
 struct Session {
@@ -36,6 +37,7 @@ void add_commands(CLI::App& app, Session& session);
 void set_up_program(CLI::App& app, Session& session);
 
 void add_bench(CLI::App& app, Session& session);
+void add_checkpoint(CLI::App& app, Session& session);
 void add_completion(CLI::App& app, Session& session);
 void add_data(CLI::App& app, Session& session);
 void add_doctor(CLI::App& app, Session& session);

@@ -1,12 +1,12 @@
 #include "wmtp/model/init_weights.h"
 
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "wmtp/core/error.h"
 #include "wmtp/core/rng.h"
+#include "wmtp/kernels/cpu/parallel.h"
 
 namespace wmtp::model {
 namespace {
@@ -16,8 +16,9 @@ void fill(std::uint64_t seed, std::uint64_t stream, std::int64_t begin, const Te
   T* data = out.data_ptr<T>();
   const std::int64_t end = begin + out.numel();
   // Whole counter values of four, the first and last perhaps cut.
-  at::parallel_for(begin / 4, (end + 3) / 4, 4096, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t index = first; index < last; ++index) {
+  const std::int64_t first_index = begin / 4;
+  kernels::cpu::parallel_for((end + 3) / 4 - first_index, 4096, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t index = first_index + first; index < first_index + last; ++index) {
       const auto four = draw(philox4x32_10(seed, stream, static_cast<std::uint64_t>(index)));
       for (std::int64_t lane = 0; lane < 4; ++lane)
         if (const std::int64_t i = 4 * index + lane; i >= begin && i < end)

@@ -1,0 +1,12 @@
+#include "wmtp/cli/commands/checkpoint.h"
+
+namespace wmtp::cli {
+
+void add_checkpoint(CLI::App& app, Session& session) {
+  CLI::App* command = app.add_subcommand("checkpoint", "Look into model folders and checkpoints");
+  command->group(kModelGroup);
+  command->require_subcommand(1);
+  add_checkpoint_inspect(*command, session);
+}
+
+}  // namespace wmtp::cli

@@ -1,0 +1,9 @@
+// The subcommands of `wmtp checkpoint`.
+#pragma once
+#include "wmtp/cli/command.h"
+
+namespace wmtp::cli {
+
+void add_checkpoint_inspect(CLI::App& checkpoint, Session& session);
+
+}  // namespace wmtp::cli

@@ -1,0 +1,146 @@
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+
+#include "wmtp/checkpoint/safetensors_tensor.h"
+#include "wmtp/cli/commands/checkpoint.h"
+#include "wmtp/core/checksum.h"
+#include "wmtp/core/error.h"
+#include "wmtp/training/open_model.h"
+
+namespace wmtp::cli {
+namespace {
+
+using checkpoint::StoredTensor;
+using checkpoint::WeightSource;
+using nlohmann::ordered_json;
+
+struct InspectFlags {
+  std::string path;
+  bool tensors = false, raw = false;
+};
+
+std::optional<std::string> environment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+// Of the elements as a reader gets them, in pieces, so that large tensors cost no memory.
+std::string tensor_sha256(const WeightSource& source, const StoredTensor& tensor) {
+  const auto dtype = checkpoint::to_dtype(tensor.dtype);
+  if (!dtype) return "";
+  constexpr std::int64_t kPiece = std::int64_t{1} << 20;
+  const std::int64_t total = checkpoint::numel(tensor.shape);
+  const Tensor buffer = at::empty({std::min(kPiece, total)}, at::TensorOptions().dtype(*dtype));
+  Sha256 hash;
+  for (std::int64_t at = 0; at < total; at += kPiece) {
+    const Tensor piece = buffer.narrow(0, 0, std::min(kPiece, total - at));
+    source.read(tensor, at, piece);
+    hash.update(checkpoint::bytes_of(piece));
+  }
+  return to_hex(hash.finish());
+}
+
+void show_tensors(const WeightSource& source, const Session& session) {
+  for (const StoredTensor& tensor : source.tensors()) {
+    const auto bytes = checkpoint::tensor_bytes(tensor.dtype, tensor.shape).value_or(0);
+    const auto file = std::filesystem::path(source.file_of(tensor)).filename().string();
+    if (session.json)
+      emit_json("tensor",
+                {{"name", tensor.name},
+                 {"dtype", checkpoint::name_of(tensor.dtype)},
+                 {"shape", tensor.shape},
+                 {"bytes", bytes},
+                 {"file", file},
+                 {"sha256", tensor_sha256(source, tensor)}},
+                false);
+    else
+      fmt::print("{:<60} {:>5} {:<18} {:>14}  {}\n", tensor.name, checkpoint::name_of(tensor.dtype),
+                 checkpoint::shape_text(tensor.shape), bytes, file);
+  }
+}
+
+ordered_json config_fields(const model::ModelConfig& config) {
+  ordered_json rope{{"theta", config.rope.theta}};
+  if (const auto& s = config.rope.scaling)
+    rope["llama3"] = {{"factor", s->factor},
+                      {"low_freq_factor", s->low_freq_factor},
+                      {"high_freq_factor", s->high_freq_factor},
+                      {"original_positions", s->original_positions}};
+  rope["inv_freq"] = model::inv_freq(config);
+  return {{"architecture", model::name_of(config.architecture)},
+          {"parameters", config.total_parameters()},
+          {"dim", config.dim},
+          {"num_blocks", config.num_blocks},
+          {"num_heads", config.num_heads},
+          {"num_kv_heads", config.num_kv_heads},
+          {"head_dim", config.head_dim},
+          {"ffn_dim", config.ffn_dim},
+          {"vocab_size", config.vocab_size},
+          {"n_future_tokens", config.n_future},
+          {"tied", config.tied},
+          {"norm_eps", config.norm_eps},
+          {"max_positions", config.max_positions},
+          {"eos_ids", config.eos_ids},
+          {"rope", rope}};
+}
+
+void show_model(const training::OpenedModel& model, const Session& session) {
+  const model::ModelConfig& config = model.config;
+  if (session.json) {
+    emit_json("model", config_fields(config), false);
+    return;
+  }
+  fmt::print("{}: {} parameters, hidden {}, {} blocks, {} prediction heads, vocabulary {}{}\n",
+             model::name_of(config.architecture), config.total_parameters(), config.dim,
+             config.num_blocks, config.n_future, config.vocab_size, config.tied ? ", tied" : "");
+}
+
+void show_total(const WeightSource& source, const Session& session) {
+  std::uint64_t bytes = 0;
+  for (const StoredTensor& tensor : source.tensors())
+    bytes += checkpoint::tensor_bytes(tensor.dtype, tensor.shape).value_or(0);
+  if (session.json)
+    emit_json("result", {{"tensors", source.tensors().size()}, {"bytes", bytes}}, false);
+  else
+    fmt::print("{} tensors, {} bytes\n", source.tensors().size(), bytes);
+}
+
+int inspect(const InspectFlags& flags, const Session& session) {
+  checkpoint::ModelFolder folder =
+      checkpoint::open_model_folder(checkpoint::locate_model(flags.path, environment));
+  const bool as_model = !flags.raw && folder.config_format != checkpoint::ConfigFormat::none;
+  if (as_model) {
+    training::OpenedModel model = training::open_model(flags.path, environment);
+    show_model(model, session);
+    folder = std::move(model.folder);
+  }
+  if (!folder.weights) return 0;
+  if (flags.tensors) show_tensors(*folder.weights, session);
+  show_total(*folder.weights, session);
+  return 0;
+}
+
+}  // namespace
+
+void add_checkpoint_inspect(CLI::App& checkpoint, Session& session) {
+  CLI::App* command =
+      checkpoint.add_subcommand("inspect", "Show what a model folder or weights file holds");
+  auto flags = std::make_shared<InspectFlags>();
+  command
+      ->add_option("path", flags->path,
+                   "Model folder, weights file, or org/name in the local cache")
+      ->required()
+      ->type_name("PATH");
+  command->add_flag("--tensors", flags->tensors, "List every tensor; with --json also its SHA-256");
+  command->add_flag("--raw", flags->raw,
+                    "Names and rows as stored; no check against the configuration");
+  command->footer("  wmtp checkpoint inspect models/llama --tensors");
+  command->callback(
+      [flags, &session] { session.run = [flags, &session] { return inspect(*flags, session); }; });
+}
+
+}  // namespace wmtp::cli

@@ -1,0 +1,26 @@
+// A model as a user names it, opened: what it is and where its weights are.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "wmtp/checkpoint/model_folder.h"
+#include "wmtp/model/model_config.h"
+#include "wmtp/model/weight_names.h"
+
+namespace wmtp::training {
+
+struct OpenedModel {
+  model::ModelConfig config;
+  std::optional<model::ValueHeadType> value_head;  // the folder's own, in weights as value_head.*
+  checkpoint::ModelFolder folder;                  // weights under wmtp's names, half-split rows
+
+  bool has_weights() const { return folder.weights != nullptr; }
+};
+
+// A folder of transformers, of Meta, of the Python project, one of wmtp's exports, or "org/name" in
+// the local Hugging Face cache. Reads headers only. With weights, every tensor and shape is held
+// against the configuration (checkpoint/weight_check.h). REQUIRES a configuration in the folder
+// (Error config).
+OpenedModel open_model(const std::string& name, const checkpoint::Environment& environment);
+
+}  // namespace wmtp::training
