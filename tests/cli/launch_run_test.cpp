@@ -41,6 +41,7 @@ LaunchRun::LaunchRun(std::string script, cli::LaunchOptions options,
   const int flags = O_WRONLY | O_CREAT | O_TRUNC;
   ::dup2(::open((dir_ / "out").c_str(), flags, 0600), STDOUT_FILENO);
   ::dup2(::open((dir_ / "err").c_str(), flags, 0600), STDERR_FILENO);
+  ::setenv("TMPDIR", dir_.path().c_str(), 1);  // a killed launcher cannot clear its folder
   if (prepare) prepare();
   try {
     ::_exit(cli::supervise(options));

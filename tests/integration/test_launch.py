@@ -45,7 +45,8 @@ class Held:
         self.process = subprocess.Popen(
             [wmtp.binary, "launch", "--nproc", str(num_ranks), "--log-dir", self.logs, *flags, "--",
              "doctor", "--collectives", "--device", "cpu", "--storage", tmp_path, "--hold", "60"],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env={**os.environ, "TMPDIR": str(tmp_path)})  # a killed launcher cannot clear its folder
         self.num_ranks = num_ranks
         self.ranks = wait_until(self._pids, 60)
         assert self.ranks, self.process.communicate(timeout=5)[0]
