@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "support/temp_dir.h"
-#include "wmtp/tokenizer/bpe_model.h"
+#include "wmtp/tokenizer/byte_level.h"
 #include "wmtp/tokenizer/split_scanner.h"
 #include "wmtp/tokenizer/tokenizer.h"
 #include "wmtp/tokenizer/unicode.h"

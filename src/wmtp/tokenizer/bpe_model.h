@@ -72,9 +72,4 @@ class BpeModel {
   Vocabulary raw_vocab_;    // whole pieces in raw bytes, for ignore_merges
 };
 
-// The ByteLevel alphabet: the character that stands for a byte.
-const std::array<char32_t, 256>& byte_level_alphabet();
-// The bytes a token of that alphabet stands for; nothing if a character lies outside it.
-std::optional<std::string> from_byte_level(std::string_view token);
-
 }  // namespace wmtp::tokenizer

@@ -5,7 +5,7 @@
 #include <cctype>
 #include <memory>
 
-#include "wmtp/tokenizer/bpe_model.h"
+#include "wmtp/tokenizer/byte_level.h"
 #include "wmtp/tokenizer/split_pattern.h"
 #include "wmtp/tokenizer/unicode.h"
 

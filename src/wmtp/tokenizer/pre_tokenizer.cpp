@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "wmtp/tokenizer/bpe_model.h"
+#include "wmtp/tokenizer/byte_level.h"
 #include "wmtp/tokenizer/unicode.h"
 
 namespace wmtp::tokenizer {

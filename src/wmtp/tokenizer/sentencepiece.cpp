@@ -35,33 +35,7 @@ SentencePieceTokenizer::SentencePieceTokenizer(SentencePieceModel model,
                                                const TokenizerSettings& settings,
                                                std::string_view file_bytes)
     : model_(std::move(model)), number_(next_model_number()) {
-  std::vector<AddedToken> user_defined;
-  std::vector<std::string> contents;
-  int num_unknown = 0;
-  byte_ids_.fill(-1);
-  for (std::size_t i = 0; i < model_.pieces.size(); ++i) {
-    const SentencePieceModel::Piece& piece = model_.pieces[i];
-    const auto id = static_cast<TokenId>(i);
-    if (mergeable_.contains(piece.text) || reserved_.contains(piece.text))
-      damaged(fmt::format("the piece '{}' is there twice", piece.text));
-    (is_mergeable(piece.type) ? mergeable_ : reserved_).emplace(piece.text, id);
-    if (piece.type == PieceType::unknown) {
-      unk_id_ = id;
-      ++num_unknown;
-    } else if (piece.type == PieceType::user_defined) {
-      user_defined.push_back({.id = id, .content = piece.text});
-      contents.push_back(piece.text);
-    } else if (piece.type == PieceType::byte) {
-      const std::optional<unsigned char> byte = fallback_byte(piece.text);
-      if (!byte) damaged(fmt::format("the byte piece '{}' is not of the form <0xHH>", piece.text));
-      byte_ids_[*byte] = id;
-    }
-    has_unused_ = has_unused_ || piece.type == PieceType::unused;
-  }
-  if (num_unknown != 1) damaged(fmt::format("{} pieces of type UNKNOWN, not 1", num_unknown));
-  if (model_.byte_fallback && std::find(byte_ids_.begin(), byte_ids_.end(), -1) != byte_ids_.end())
-    damaged("byte_fallback is set, but not all 256 byte pieces are there");
-  user_defined_ = AddedTokenMatcher(std::move(user_defined), std::move(contents));
+  index_pieces();
   separable_ = is_separable();
   bos_id_ = control_id(settings.bos_token.value_or(model_.bos_piece));
   eos_id_ = control_id(settings.eos_token.value_or(model_.eos_piece));
@@ -72,6 +46,37 @@ SentencePieceTokenizer::SentencePieceTokenizer(SentencePieceModel model,
   digest.update(fmt::format("\nbos={} eos={} adds_bos={} adds_eos={}", bos_id_.value_or(-1),
                             eos_id_.value_or(-1), adds_bos_, adds_eos_));
   fingerprint_ = to_hex(digest.finish());
+}
+
+void SentencePieceTokenizer::index_pieces() {
+  std::vector<AddedToken> user_defined;
+  std::vector<std::string> contents;
+  std::array<int, 7> num_of_type{};
+  byte_ids_.fill(-1);
+  for (std::size_t i = 0; i < model_.pieces.size(); ++i) {
+    const auto& [text, score, type] = model_.pieces[i];
+    const auto id = static_cast<TokenId>(i);
+    if (mergeable_.contains(text) || reserved_.contains(text))
+      damaged(fmt::format("the piece '{}' is there twice", text));
+    (is_mergeable(type) ? mergeable_ : reserved_).emplace(text, id);
+    ++num_of_type[static_cast<std::size_t>(type)];
+    if (type == PieceType::unknown) unk_id_ = id;
+    if (type == PieceType::user_defined) {
+      user_defined.push_back({.id = id, .content = text});
+      contents.push_back(text);
+    }
+    if (type == PieceType::byte) {
+      const std::optional<unsigned char> byte = fallback_byte(text);
+      if (!byte) damaged(fmt::format("the byte piece '{}' is not of the form <0xHH>", text));
+      byte_ids_[*byte] = id;
+    }
+  }
+  has_unused_ = num_of_type[static_cast<std::size_t>(PieceType::unused)] > 0;
+  if (const int count = num_of_type[static_cast<std::size_t>(PieceType::unknown)]; count != 1)
+    damaged(fmt::format("{} pieces of type UNKNOWN, not 1", count));
+  if (model_.byte_fallback && std::find(byte_ids_.begin(), byte_ids_.end(), -1) != byte_ids_.end())
+    damaged("byte_fallback is set, but not all 256 byte pieces are there");
+  user_defined_ = AddedTokenMatcher(std::move(user_defined), std::move(contents));
 }
 
 std::optional<TokenId> SentencePieceTokenizer::control_id(const std::string& piece) const {

@@ -63,6 +63,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   using PieceIds = std::unordered_map<std::string_view, TokenId>;
 
   const SentencePieceModel::Piece& checked_piece(TokenId id) const;
+  void index_pieces();
   bool is_separable() const;
   std::string normalize(std::string_view text) const;
   void encode_segment(std::string_view segment, std::vector<TokenId>& out) const;
