@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""A training step on the CPU: wmtp against PyTorch (eager, the same shape, fp32), turn by turn in one run.
+"""A training step on the CPU, wmtp against PyTorch on the same shape: alternating runs, the median of the pair ratios.
 
-Prints one line per measurement and, per number of ranks, the ratio of the medians. Quiet machines only:
-the load average is printed because the numbers mean nothing beside other work.
+  python bench/bench_step.py [CASE...] [--pairs 10] [--steps 2]
+One row per case: speed ratio (tokens/s, wmtp over PyTorch; above 1 is faster), memory ratio (peak resident, wmtp over
+PyTorch), the target of each, and the medians of both sides.
 """
 import argparse
 import json
@@ -16,52 +17,70 @@ BENCH = Path(__file__).resolve().parent
 WMTP = os.environ.get("WMTP_BIN", str(BENCH.parent / "build/bin/wmtp"))
 
 
-def wmtp_command(args, world):
+def wmtp(world, *words):
     launch = [] if world == 1 else ["launch", "--nproc", str(world), "--"]
-    return [WMTP, *launch, "bench", "step", "--device", "cpu", "--dtype", "fp32",
-            "--strategy", "FULL_SHARD", *shape(args)]
+    return world, [WMTP, *launch, "bench", "step", "--preset", "small", "--device", "cpu", *words]
 
 
-def peer_command(args, world):
+def torch(world, *words, script="peer_fsdp2.py"):
     start = [sys.executable, "-m", "torch.distributed.run", f"--nproc_per_node={world}", "--master_port=0"]
-    return [*start, str(BENCH / "peer_fsdp2.py"), "--wrap", "none" if world == 1 else "fsdp2", "--device", "cpu",
-            "--dtype", "fp32", "--ac", "0", "--compile", "0", *shape(args)]
+    return world, [*start, str(BENCH / script), "--preset", "small", "--device", "cpu", "--dtype", "fp32", "--ac", "0", *words]
 
 
-def shape(args):
-    return ["--preset", args.preset, "--batch", str(args.batch), "--seq", str(args.seq), "--steps", str(args.steps)]
+ONE = ["--batch", "4", "--seq", "256"]
+TWO = ["--batch", "1", "--seq", "256"]
+# name -> (ours, theirs, least speed ratio, most memory ratio)
+CASES = {
+    "full": (wmtp(1, *ONE), torch(1, "--wrap", "none", *ONE), 1.15, 0.6),
+    "mixed": (wmtp(1, "--rows", "mixed", *ONE), torch(1, "--wrap", "none", "--rows", "mixed", *ONE), 1.6, 0.6),
+    "fsdp2": (wmtp(2, "--strategy", "FULL_SHARD", *TWO), torch(2, "--wrap", "fsdp2", *TWO), 1.3, 0.7),
+    "ddp": (wmtp(2, "--strategy", "NO_SHARD", *TWO), torch(2, "--wrap", "ddp", *TWO), 0.99, None),
+    "full_over_no_shard": (wmtp(2, "--strategy", "FULL_SHARD", *TWO), wmtp(2, "--strategy", "NO_SHARD", *TWO), 0.90, None),
+}
 
 
-def measure(command, world):
+def measure(side, steps):
+    world, command = side
     threads = max(1, len(os.sched_getaffinity(0)) // world)
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": str(threads)})
+    done = subprocess.run([*command, "--steps", str(steps), "--warm", "1"], capture_output=True, text=True,
+                          env={**os.environ, "OMP_NUM_THREADS": str(threads)})
     lines = [line[line.index("{"):] for line in done.stdout.splitlines() if '"step_s"' in line]
     if done.returncode or len(lines) != 1:
         sys.exit(f"bench_step: {' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return json.loads(lines[0])
 
 
+def run_case(name, args):
+    ours, theirs, least_speed, most_memory = CASES[name]
+    speed, memory, rates, peaks = [], [], ([], []), ([], [])
+    for pair in range(args.pairs):
+        order = (0, 1) if pair % 2 == 0 else (1, 0)
+        results = {side: measure((ours, theirs)[side], args.steps) for side in order}
+        speed.append(results[0]["tok_s_rank"] / results[1]["tok_s_rank"])
+        memory.append(results[0]["peak_gib"] / results[1]["peak_gib"])
+        for side in (0, 1):
+            rates[side].append(results[side]["tok_s_rank"])
+            peaks[side].append(results[side]["peak_gib"])
+    speed_ratio, memory_ratio = statistics.median(speed), statistics.median(memory)
+    good = speed_ratio >= least_speed and (most_memory is None or memory_ratio <= most_memory)
+    print(f"| {name} | {speed_ratio:.2f} (>= {least_speed}) | {memory_ratio:.2f} ({'<= ' + str(most_memory) if most_memory else '-'}) "
+          f"| {statistics.median(rates[0]):.0f} / {statistics.median(rates[1]):.0f} "
+          f"| {statistics.median(peaks[0]):.2f} / {statistics.median(peaks[1]):.2f} | {min(speed):.2f}..{max(speed):.2f} "
+          f"| {'ok' if good else 'MISSED'} |", flush=True)
+    return good
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--preset", default="small")
-    parser.add_argument("--batch", type=int, default=4)
-    parser.add_argument("--seq", type=int, default=256)
-    parser.add_argument("--steps", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=2, help="turns of each side")
-    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("cases", nargs="*", help=f"of {', '.join(CASES)} (all)")
+    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--steps", type=int, default=2)
     args = parser.parse_args()
-    print(f"{args.preset}, batch {args.batch}, {args.seq} tokens, fp32, load average {os.getloadavg()[0]:.1f}")
-    for world in args.ranks:
-        seconds = {"wmtp": [], "pytorch": []}
-        for _ in range(args.rounds):
-            for side, command in (("wmtp", wmtp_command), ("pytorch", peer_command)):
-                result = measure(command(args, world), world)
-                seconds[side].append(result["step_s"])
-                print(f"  {world} rank(s)  {side:8s} {result['step_s']:8.3f} s/step  {result['tok_s_rank']:9.1f} tok/s"
-                      f"  peak {result['peak_gib']:6.2f} GiB  loss {result['loss']:.4f}", flush=True)
-        ratio = statistics.median(seconds["pytorch"]) / statistics.median(seconds["wmtp"])
-        print(f"  {world} rank(s)  wmtp is {ratio:.2f} x as fast")
+    print(f"preset small, fp32, {args.pairs} alternating pairs of {args.steps} steps, load average {os.getloadavg()[0]:.1f}")
+    print("| case | speed ratio | memory ratio | tok/s per rank | peak GiB | ratios seen | |\n|---|---|---|---|---|---|---|")
+    good = [run_case(name, args) for name in args.cases or CASES]
+    return 0 if all(good) else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "wmtp/core/failpoint.h"
 #include "wmtp/kernels/grad_norm.h"
 #include "wmtp/optim/clip.h"
 
@@ -33,20 +34,24 @@ StepTotals::StepTotals(int heads, c10::Device device)
 
 PendingResult Step::run(const StepInput& input, bool stop_requested) {
   StepTotals totals(static_cast<int>(input.head_targets.size()), runtime_.options().device);
+  failpoint::pass("step.begin");
   const std::vector<double> scales = gradient_scales(input);
   runtime_.begin_step();
   for (std::size_t i = 0; i < input.micro_batches.size(); ++i) {
     runtime_.begin_micro_batch(/*last=*/i + 1 == input.micro_batches.size());
     run_micro_batch(input.micro_batches[i], scales, totals);
   }
+  failpoint::pass("step.reduce.before");
   runtime_.finish_grads();
   add_gradient_norm(totals);
+  if (failpoint::pass("step.loss") == failpoint::Action::damage) totals.loss_sum(0).fill_(NAN);
   if (stop_requested) totals.stop_votes().fill_(1);
   reduce_.all_reduce(totals.packed, "totals").wait();
 
   const Tensor finite = at::isfinite(totals.packed.sum());
   const Tensor apply = any_target(input) ? finite.to(at::kInt) : at::zeros({}, finite.options().dtype(at::kInt));
   const auto dtype = runtime_.options().master_dtype == kFloat64 ? at::kDouble : at::kFloat;
+  failpoint::pass("step.apply.before");
   const Tensor norm2 = totals.squared_norm().div(input.loss_scale * input.loss_scale);
   optimizer_.apply({.grad_scale = optim::clip_scale(norm2, options_.max_grad_norm, dtype).div_(input.loss_scale),
                     .apply = apply,
@@ -58,6 +63,7 @@ PendingResult Step::run(const StepInput& input, bool stop_requested) {
 
 void Step::run_micro_batch(const model::Batch& batch, const std::vector<double>& scales, StepTotals& totals) {
   model::TrunkPass trunk = model_.forward_trunk(batch);
+  failpoint::pass("step.forward.mid");
   for (int head = 0; head < totals.num_heads; ++head) {
     model::HeadPass pass = model_.forward_head(trunk, batch, head);
     const auto dtype = pass.rstd_M.scalar_type();
@@ -66,6 +72,7 @@ void Step::run_micro_batch(const model::Batch& batch, const std::vector<double>&
     const Tensor nll_M = model_.backward_head(trunk, std::move(pass), batch, scale_M);
     totals.loss_sum(head).add_(at::sum(nll_M, at::kDouble));
   }
+  failpoint::pass("step.backward.mid");
   model_.backward_trunk(std::move(trunk), batch);
 }
 

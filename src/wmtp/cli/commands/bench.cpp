@@ -7,6 +7,7 @@ void add_bench(CLI::App& app, Session& session) {
   bench->group(kProgramGroup);
   bench->require_subcommand(1);
   add_bench_step(*bench, session);
+  add_bench_comm(*bench, session);
   add_bench_data(*bench, session);
   add_bench_kernels(*bench, session);
   add_bench_load(*bench, session);

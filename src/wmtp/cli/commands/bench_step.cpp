@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <iostream>
@@ -13,6 +14,7 @@
 #include "wmtp/tensor/host_memory.h"
 #include "wmtp/training/assemble.h"
 #include "wmtp/training/flops.h"
+#include "wmtp/training/memory_plan.h"
 #include "wmtp/training/synthetic_batch.h"
 
 namespace wmtp::cli {
@@ -22,7 +24,7 @@ struct StepFlags {
   std::string preset = "small", strategy = "FULL_SHARD", recompute = "none", device = "auto", dtype, rows = "full";
   std::string backend = "auto";
   int batch = 4, seq = 512, steps = 10, warm = 2, heads = 0, accumulation = 1, threads = 0;
-  double learning_rate = 1e-5;
+  double learning_rate = 1e-5, memory_gib = 0;
   bool shared_gpu = false, repeat_batch = false, offload = false;
 };
 
@@ -40,7 +42,29 @@ model::Recompute recompute_from_name(const std::string& name) {
   return name == "none" ? model::Recompute::none : name == "light" ? model::Recompute::light : model::Recompute::block;
 }
 
-training::AssembleOptions options_of(const StepFlags& flags, const model::ModelConfig& config, c10::Device device) {
+// What the device has, unless the command line says less.
+std::int64_t memory_limit(const StepFlags& flags, c10::Device device) {
+  if (flags.memory_gib > 0) return static_cast<std::int64_t>(flags.memory_gib * (1 << 30));
+  if (device.is_cuda()) return cuda_tables().services.device_info(device.index()).total_bytes;
+  return ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGE_SIZE);
+}
+
+void settle_recompute(const StepFlags& flags, c10::Device device, int world, training::AssembleOptions& options) {
+  training::MemoryRequest request;
+  request.model = options.model;
+  request.parallel = options.parallel;
+  request.world = world;
+  request.recompute = options.transformer.recompute;
+  request.tokens = static_cast<std::int64_t>(flags.batch) * flags.seq;
+  const std::int64_t limit = memory_limit(flags, device);
+  if (flags.recompute == "auto")
+    options.transformer.recompute = training::choose_recompute(request, limit);
+  else
+    training::require_fit(request, limit);
+}
+
+training::AssembleOptions options_of(const StepFlags& flags, const model::ModelConfig& config, c10::Device device,
+                                     int world) {
   const std::string dtype = !flags.dtype.empty() ? flags.dtype : device.is_cuda() ? "bf16" : "fp32";
   if (device.is_cpu() && dtype != "fp32")
     throw Error(ErrorKind::config, "bench", fmt::format("--dtype {} on a CPU", dtype), "CPU steps compute in fp32");
@@ -52,6 +76,7 @@ training::AssembleOptions options_of(const StepFlags& flags, const model::ModelC
   options.parallel.device = device;
   options.parallel.cpu_offload = flags.offload;
   options.groups.groups = {{.name = "policy", .learning_rate = flags.learning_rate, .weight_decay = 0.01}};
+  settle_recompute(flags, device, world, options);
   return options;
 }
 
@@ -68,7 +93,7 @@ class Bench {
         config_(config),
         group_(group),
         device_(device),
-        model_(options_of(flags, config, device), {&group.gather_group(), &group.reduce_group()}) {
+        model_(options_of(flags, config, device, group.world()), {&group.gather_group(), &group.reduce_group()}) {
     const auto start = Clock::now();
     model_.runtime().fill(training::random_weights(config, 0));
     log::info("bench", "{:.1f} million weights drawn in {}", static_cast<double>(config.total_parameters()) / 1e6,
@@ -213,8 +238,8 @@ void add_bench_step(CLI::App& bench, Session& session) {
   command->add_option("--steps", flags->steps, "Timed steps")->check(CLI::PositiveNumber);
   command->add_option("--warm", flags->warm, "Steps before them")->check(CLI::NonNegativeNumber);
   command->add_option("--strategy", flags->strategy, "FULL_SHARD, SHARD_GRAD_OP or NO_SHARD");
-  command->add_option("--recompute", flags->recompute, "Activations to recompute")
-      ->check(CLI::IsMember({"none", "light", "block"}));
+  command->add_option("--recompute", flags->recompute, "Activations to recompute; auto: the least that fits --memory-gib")
+      ->check(CLI::IsMember({"none", "light", "block", "auto"}));
   command->add_option("--rows", flags->rows, "full: every token a target; mixed: lengths seq/8..seq, half prompt")
       ->check(CLI::IsMember({"full", "mixed"}));
   command->add_option("--heads", flags->heads, "Prediction heads (0: the preset's)")->check(CLI::Range(0, 16));
@@ -222,6 +247,8 @@ void add_bench_step(CLI::App& bench, Session& session) {
   command->add_option("--device", flags->device, "auto, cuda or cpu");
   command->add_option("--dtype", flags->dtype, "bf16 or fp32; default bf16 on a GPU, fp32 on a CPU")
       ->check(CLI::IsMember({"bf16", "fp16", "fp32"}));
+  command->add_option("--memory-gib", flags->memory_gib, "Memory of a rank; a plan that does not fit is an error")
+      ->check(CLI::PositiveNumber);
   command->add_option("--lr", flags->learning_rate, "Learning rate")->check(CLI::NonNegativeNumber);
   command->add_option("--threads", flags->threads, "Threads of a rank (0: automatic)")->check(CLI::NonNegativeNumber);
   command->add_option("--backend", flags->backend, "auto, gloo or nccl")->check(CLI::IsMember({"auto", "gloo", "nccl"}));
