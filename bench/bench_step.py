@@ -23,7 +23,7 @@ def wmtp(world, *words):
 
 
 def torch(world, *words, script="peer_fsdp2.py"):
-    start = [sys.executable, "-m", "torch.distributed.run", f"--nproc_per_node={world}", "--master_port=0"]
+    start = [sys.executable, "-m", "torch.distributed.run", f"--nproc_per_node={world}", "--standalone"]
     return world, [*start, str(BENCH / script), "--preset", "small", "--device", "cpu", "--dtype", "fp32", "--ac", "0", *words]
 
 

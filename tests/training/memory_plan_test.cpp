@@ -61,7 +61,7 @@ TEST(MemoryPlan, ChoosesTheLeastThatFits) {
   MemoryRequest request = seven_b(8);
   request.tokens = 8192;
   EXPECT_EQ(choose_recompute(request, std::int64_t{120} << 30), model::Recompute::none);
-  EXPECT_EQ(choose_recompute(request, std::int64_t{55} << 30), model::Recompute::light);
+  EXPECT_EQ(choose_recompute(request, std::int64_t{48} << 30), model::Recompute::light);
   EXPECT_EQ(choose_recompute(request, std::int64_t{30} << 30), model::Recompute::block);
   EXPECT_WMTP_ERROR(choose_recompute(request, std::int64_t{10} << 30), ErrorKind::config, "a rank needs");
 }
