@@ -9,8 +9,7 @@
 #include <fstream>
 #include <iostream>
 
-#include "wmtp/checkpoint/safetensors.h"
-#include "wmtp/checkpoint/safetensors_tensor.h"
+#include "tools/write_tensors.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/json.h"
 #include "wmtp/model/init_weights.h"
@@ -32,19 +31,6 @@ struct Flags {
   int batch = 2, seq = 16;
   bool logits = false;
 };
-
-void write_tensors(const std::filesystem::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors) {
-  std::vector<checkpoint::StoredTensor> stored;
-  for (const auto& [name, tensor] : tensors)
-    stored.push_back({.name = name,
-                      .dtype = checkpoint::to_stored(tensor.scalar_type()),
-                      .shape = tensor.sizes().vec()});
-  checkpoint::SafetensorsWriter writer(path, stored);
-  for (const checkpoint::StoredTensor& entry : writer.tensors())
-    for (const auto& [name, tensor] : tensors)
-      if (name == entry.name) writer.write(checkpoint::bytes_of(tensor.cpu().contiguous()));
-  writer.commit();
-}
 
 model::ModelConfig shape_of(const Flags& flags) {
   model::ModelConfig config = model::preset(flags.preset);
@@ -115,9 +101,9 @@ void probe(const Flags& flags) {
       grads.emplace_back(param.name, weights.grad_of(param.name));
     }
   std::filesystem::create_directories(flags.out);
-  write_tensors(flags.out / "weights.safetensors", values);
-  write_tensors(flags.out / "grads.safetensors", grads);
-  if (flags.logits) write_tensors(flags.out / "logits.safetensors", logits);
+  test::write_tensors(flags.out / "weights.safetensors", values);
+  test::write_tensors(flags.out / "grads.safetensors", grads);
+  if (flags.logits) test::write_tensors(flags.out / "logits.safetensors", logits);
   std::ofstream(flags.out / "probe.json") << report.dump() << "\n";
   std::cout << report["loss"] << std::endl;
 }
