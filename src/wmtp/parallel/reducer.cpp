@@ -69,18 +69,16 @@ void Reducer::close(UnitId id) {
 }
 
 void Reducer::reduce(std::size_t unit, Slot& slot) {
-  UnitState& state = states_[unit];
+  const UnitState& state = states_[unit];
   slot.unit = static_cast<int>(unit);
-  const bool fits = state.grad.scalar_type() == options_.reduce_dtype && state.grad.device() == options_.device;
   if (whole_gradient()) {
-    slot.adds = false;
-    slot.staging = fits ? state.grad : state.grad.to(options_.device, options_.reduce_dtype);
-    slot.work = group_.all_reduce(slot.staging, "reduce");
+    slot.reduced = state.grad.to(options_.device, options_.reduce_dtype);   // itself where both fit
+    slot.work = group_.all_reduce(slot.reduced, "reduce");
     return;
   }
-  slot.adds = reduced_[unit] || !fits;
-  slot.staging = slot.adds ? at::empty({state.plan.trained.shard_numel()}, slot.whole.options()) : state.grad;
-  slot.work = group_.reduce_scatter(slot.staging, slot.whole.narrow(0, 0, state.plan.trained.padded_numel()), "reduce");
+  const std::int64_t size = state.plan.trained.shard_numel();
+  slot.reduced = slot.whole.narrow(0, group_.rank() * size, size);
+  slot.work = group_.reduce_scatter(slot.reduced, slot.whole.narrow(0, 0, state.plan.trained.padded_numel()), "reduce");
 }
 
 // Ends the slot's reduction, if one is under way, and brings its result home.
@@ -89,14 +87,13 @@ void Reducer::settle(Slot& slot) {
   const auto unit = static_cast<std::size_t>(slot.unit);
   Tensor& grad = states_[unit].grad;
   slot.work.wait();
-  if (slot.adds && reduced_[unit]) {
-    grad.add_(slot.staging.to(grad.device(), grad.scalar_type()));
-  } else if (slot.staging.data_ptr() != grad.data_ptr()) {
-    grad.copy_(slot.staging);
-  }
+  if (reduced_[unit])
+    grad.add_(slot.reduced.to(grad.device()));
+  else if (slot.reduced.data_ptr() != grad.data_ptr())
+    grad.copy_(slot.reduced);
   reduced_[unit] = true;
   slot.unit = -1;
-  slot.staging = Tensor();
+  slot.reduced = Tensor();
 }
 
 void Reducer::finish() {

@@ -31,9 +31,8 @@ class Reducer {
  private:
   struct Slot {
     Tensor whole;        // padded, reduce dtype
-    Tensor staging;      // the reduced shard, where it cannot go to the gradient directly
+    Tensor reduced;      // where the sum appears: this rank's slice of `whole`, or the whole gradient (NO_SHARD)
     int unit = -1;       // whose reduction is under way
-    bool adds = false;   // staging is added to the gradient when the work is done
     comm::Work work;
   };
 
