@@ -145,7 +145,7 @@ MAKERS = {
         N.Sequence([N.NFD(), N.Replace(Regex(r"\s{2,}"), " ")]), None, continuing_subword_prefix="##", fuse_unk=True),
     "never-inverted": lambda: many_components(
         P.Sequence([P.Metaspace(prepend_scheme="never", split=True), P.Split(Regex(r"\w+|\d"), "contiguous", invert=True)]),
-        None, D.Sequence([D.Metaspace(prepend_scheme="never"), D.Strip("a", 1, 2)])),
+        None, D.Sequence([D.Metaspace(prepend_scheme="never"), D.Strip("a", 1, 0)])),
 }
 
 
