@@ -146,6 +146,10 @@ void TorchZip::read_directory() {
     entry.header_begin = file.at<std::uint32_t>(at + 42);
     const std::uint64_t extra = at + kCentralBytes + name_bytes;
     read_wide_fields(file, extra, extra + extra_bytes, {&entry.size, &stored, &entry.header_begin});
+    if (entry.name.ends_with("/constants.pkl") || entry.name.find("/code/") != std::string::npos)
+      throw Error(ErrorKind::config, "checkpoint",
+                  fmt::format("{} is a TorchScript archive", origin_),
+                  "save the state_dict() instead");
     if (file.at<std::uint16_t>(at + 8) & 1)
       refuse(fmt::format("entry {} is encrypted", entry.name));
     if (file.at<std::uint16_t>(at + 10) != 0 || stored != entry.size)
@@ -188,10 +192,6 @@ void TorchZip::find_stem() {
     if (stem_.empty() || !entry.name.starts_with(stem_))
       refuse(
           fmt::format("entry {} lies outside the one folder of a torch.save archive", entry.name));
-  if (find("constants.pkl") || find("code/"))
-    throw Error(ErrorKind::config, "checkpoint",
-                fmt::format("{} is a TorchScript archive", origin_),
-                "save the state_dict() instead");
   if (const ZipEntry* order = find("byteorder")) {
     const auto text = bytes(*order);
     const std::string_view value(reinterpret_cast<const char*>(text.data()), text.size());

@@ -11,6 +11,9 @@
 namespace wmtp::checkpoint {
 namespace {
 
+// Smaller reads are parts of something that is read on.
+constexpr std::uint64_t kDropBytes = std::uint64_t{1} << 20;
+
 bool by_name(const StoredTensor& a, const StoredTensor& b) {
   return a.name < b.name;
 }
@@ -133,7 +136,8 @@ void SafetensorsSource::read(const StoredTensor& tensor, std::int64_t element_be
   const std::uint64_t item_bytes = bits_of(tensor.dtype) / 8;
   const std::uint64_t begin = file.data_begin() + from.stored->begin +
                               static_cast<std::uint64_t>(element_begin) * item_bytes;
-  file.file().drop(begin, begin + static_cast<std::uint64_t>(count) * item_bytes);
+  const std::uint64_t bytes = static_cast<std::uint64_t>(count) * item_bytes;
+  if (bytes >= kDropBytes) file.file().drop(begin, begin + bytes);
 }
 
 std::string SafetensorsSource::file_of(const StoredTensor& tensor) const {
