@@ -22,11 +22,11 @@ Tensors loss_inputs(const Shape& shape) {
   const auto targets = static_cast<std::int64_t>(rows.size());
   Tensor rows_M = at::empty({targets}, at::TensorOptions().dtype(kInt32));
   std::copy(rows.begin(), rows.end(), rows_M.data_ptr<std::int32_t>());
-  Tensor scale = normals("scale", {targets}, 0.01);
+  Tensor scale = normals("scale", {targets});
   if (targets > 2) scale.data_ptr<double>()[1] = 0;
   return {{"hidden", normals("hidden", {shape.rows, shape.features})},
           {"weight", normals("weight", {shape.vocabulary, shape.features}, 0.3)},
-          {"dweight", normals("dweight", {shape.vocabulary, shape.features}, 0.01)},
+          {"dweight", normals("dweight", {shape.vocabulary, shape.features})},
           {"rows", rows_M},
           {"targets", integers("targets", targets, shape.vocabulary)},
           {"scale", scale}};

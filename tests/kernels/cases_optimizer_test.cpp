@@ -72,7 +72,7 @@ OpCase grad_norm_case(std::int64_t size) {
   op.oracle = [](const Tensors& in) {
     return Tensors{{"sum", 3.0 + at::sum(in.at("flat") * in.at("flat"))}};
   };
-  op.tolerance_fp32 = op.tolerance_bf16 = 1e-12;
+  op.tolerance_fp32 = op.tolerance_fp32_on_gpu = op.tolerance_bf16 = 1e-12;
   return op;
 }
 

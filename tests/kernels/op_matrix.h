@@ -34,8 +34,8 @@ struct OpCase {
     std::string input, output, start;
   };
   std::vector<Gradient> gradients;
-  double tolerance_fp32 = 2e-5, tolerance_bf16 = 2e-2;
-  bool fp32_on_gpu = true, bf16 = true, deterministic_on_gpu = true;
+  double tolerance_fp32 = 2e-5, tolerance_fp32_on_gpu = 2e-5, tolerance_bf16 = 2e-2;
+  bool deterministic_on_gpu = true;
 };
 
 void PrintTo(const OpCase& op, std::ostream* out);  // for gtest's messages

@@ -338,7 +338,6 @@ std::vector<MakeBenchmark> kernel_benchmarks(const KernelShape& shape, DType dty
                                  [=] { return maker.gemm(0); },
                                  [=] { return maker.gemm(1); },
                                  [=] { return maker.gemm(2); }};
-  if (device.is_cuda() && dtype == kFloat32) return all;  // no fp32 attention on GPUs
   for (const bool uniform : {true, false})
     for (const bool backward : {false, true})
       all.push_back([=] { return maker.attention(uniform, backward); });

@@ -32,10 +32,7 @@ AttentionChoice choose(const Tensor& q_NHE, const Documents& documents,
                        const AttentionOptions& options) {
   if (options.choice != AttentionChoice::automatic) return options.choice;
   if (q_NHE.is_cpu()) return AttentionChoice::flash;
-  const bool half = q_NHE.scalar_type() == kBFloat16 || q_NHE.scalar_type() == kFloat16;
-  if (!half)
-    throw Error(ErrorKind::config, "kernels", "attention in fp32 on a GPU",
-                "set param_dtype to bf16 or fp16, or run on the CPU");
+  if (q_NHE.scalar_type() == kFloat32) return AttentionChoice::efficient;
   const bool for_cudnn = documents.uniform && documents.max_length >= kShortestForCudnn;
   return for_cudnn && !options.deterministic ? AttentionChoice::cudnn : AttentionChoice::flash;
 }
@@ -76,11 +73,14 @@ AttentionResult attention(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor
     const bool is_double = is_double_on_cpu("attention", q_NHE);
     if (choice == AttentionChoice::flash) return cpu_attention(q_NHE, k_NGE, v_NGE, documents);
     if (choice == AttentionChoice::cudnn) refuse("cuDNN", q_NHE);
+    if (choice == AttentionChoice::efficient) refuse("efficient", q_NHE);
     return is_double ? cpu::attention<double>(q_NHE, k_NGE, v_NGE, documents)
                      : cpu::attention<float>(q_NHE, k_NGE, v_NGE, documents);
   }
   if (choice == AttentionChoice::reference) refuse("reference", q_NHE);
   if (q_NHE.size(0) == 0) return {at::empty_like(q_NHE), {}, {}, {}, choice};
+  if (choice == AttentionChoice::efficient)
+    return efficient_attention(q_NHE, k_NGE, v_NGE, documents);
   return choice == AttentionChoice::cudnn ? cudnn_attention(q_NHE, k_NGE, v_NGE, documents)
                                           : flash_attention(q_NHE, k_NGE, v_NGE, documents);
 }
@@ -98,6 +98,7 @@ AttentionGrads attention_backward(const AttentionBackward& args) {
   }
   if (args.q_NHE.size(0) == 0)
     return {at::empty_like(args.q_NHE), at::empty_like(args.k_NGE), at::empty_like(args.v_NGE)};
+  if (used == AttentionChoice::efficient) return efficient_attention_backward(args);
   return used == AttentionChoice::cudnn ? cudnn_attention_backward(args)
                                         : flash_attention_backward(args);
 }

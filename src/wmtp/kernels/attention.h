@@ -17,7 +17,8 @@ struct Documents {
 };
 Documents make_documents(std::vector<std::int32_t> start, c10::Device device);
 
-enum class AttentionChoice { automatic, cudnn, flash, reference };
+// efficient: fp32 on a GPU, where cuDNN and flash do not compute.
+enum class AttentionChoice { automatic, cudnn, flash, reference, efficient };
 
 struct AttentionOptions {
   AttentionChoice choice = AttentionChoice::automatic;

@@ -21,6 +21,12 @@ AttentionResult flash_attention(const Tensor& q_NHE, const Tensor& k_NGE, const 
                                 const Documents& documents);
 AttentionGrads flash_attention_backward(const AttentionBackward& args);
 
+// fp32 on a GPU, any documents. Key/value heads are repeated in memory: this kernel knows no
+// groups.
+AttentionResult efficient_attention(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v_NGE,
+                                    const Documents& documents);
+AttentionGrads efficient_attention_backward(const AttentionBackward& args);
+
 // [n, heads, e] -> the view [documents, heads, length, e]. REQUIRES documents of one length in
 // [first, n).
 Tensor as_batch(const Tensor& heads_NHE, std::int64_t first, std::int64_t num_documents,

@@ -1,4 +1,6 @@
 // N tokens, H query heads, G key/value heads, E head features; B documents of L tokens.
+#include <ATen/ops/_efficient_attention_backward.h>
+#include <ATen/ops/_efficient_attention_forward.h>
 #include <ATen/ops/_flash_attention_backward.h>
 #include <ATen/ops/_flash_attention_forward.h>
 #include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
@@ -34,6 +36,21 @@ Tensor batch_of(const Tensor& heads_NHE, const Documents& documents) {
 // heads.
 Tensor as_tokens(const Tensor& heads_BHLE) {
   return heads_BHLE.transpose(1, 2).contiguous().flatten(0, 1);
+}
+
+constexpr std::int64_t kCausal = 1;  // of the efficient kernel's mask types
+
+// [n, g, e] -> [1, n, h, e], each key/value head beside the query heads that read it.
+Tensor repeated(const Tensor& heads_NGE, std::int64_t num_heads) {
+  const std::int64_t share = num_heads / heads_NGE.size(1);
+  return (share == 1 ? heads_NGE : heads_NGE.repeat_interleave(share, 1)).unsqueeze(0);
+}
+
+// The transpose of repeated.
+Tensor gathered(const Tensor& heads_1NHE, std::int64_t num_groups) {
+  const Tensor heads_NHE = heads_1NHE.squeeze(0);
+  const std::int64_t share = heads_NHE.size(1) / num_groups;
+  return share == 1 ? heads_NHE : heads_NHE.unflatten(1, {num_groups, share}).sum(2);
 }
 
 }  // namespace
@@ -76,6 +93,29 @@ AttentionGrads flash_attention_backward(const AttentionBackward& args) {
       documents.start_device, documents.start_device, documents.max_length, documents.max_length,
       0.0, true, forward.rng0, forward.rng1);
   return {dq, dk, dv};
+}
+
+AttentionResult efficient_attention(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v_NGE,
+                                    const Documents& documents) {
+  const std::int64_t num_heads = q_NHE.size(1);
+  const auto [out_1NHE, lse, seed, offset, max_q, max_k] = at::_efficient_attention_forward(
+      q_NHE.unsqueeze(0), repeated(k_NGE, num_heads), repeated(v_NGE, num_heads), std::nullopt,
+      documents.start_device, documents.start_device, documents.max_length, documents.max_length,
+      0.0, kCausal, true);
+  return {out_1NHE.squeeze(0), lse, seed, offset, AttentionChoice::efficient};
+}
+
+AttentionGrads efficient_attention_backward(const AttentionBackward& args) {
+  const Documents& documents = *args.documents;
+  const AttentionResult& forward = *args.forward;
+  const std::int64_t num_heads = args.q_NHE.size(1), num_groups = args.k_NGE.size(1);
+  const DeterministicScope scope(args.options.deterministic);
+  const auto [dq, dk, dv, dbias] = at::_efficient_attention_backward(
+      args.dout_NHE.unsqueeze(0), args.q_NHE.unsqueeze(0), repeated(args.k_NGE, num_heads),
+      repeated(args.v_NGE, num_heads), std::nullopt, forward.out_NHE.unsqueeze(0),
+      documents.start_device, documents.start_device, documents.max_length, documents.max_length,
+      forward.lse, 0.0, forward.rng0, forward.rng1, kCausal, false);
+  return {dq.squeeze(0), gathered(dk, num_groups), gathered(dv, num_groups)};
 }
 
 }  // namespace wmtp::kernels
