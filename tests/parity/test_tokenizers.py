@@ -50,7 +50,7 @@ def mixed_text(num_chars, seed):
     return "".join(parts)
 
 
-MIXED_TEXT = mixed_text(1_000_000, seed=2)
+MIXED_TEXT = mixed_text(600_000, seed=2)
 TRAINING_TEXT = mixed_text(400_000, seed=1)
 
 
