@@ -173,7 +173,7 @@ def test_how_weights_are_stored(wmtp, tmp_path, rows_file, files, dtype):
     model.save_pretrained(folder, **(dict(max_shard_size="20KB") if files == "sharded" else {}))
     assert (folder / "model.safetensors.index.json").exists() == (files == "sharded")
     name = folder / "model.safetensors" if files == "the file itself" else folder
-    model, rows = model.float(), random_rows()
+    model, rows = type(model).from_pretrained(folder, dtype=torch.float32), random_rows()
     check_scores(score(wmtp, name, rows_file), rows, [[logits_of(model, row) for row in rows]])
 
 
@@ -262,6 +262,18 @@ def test_gradients_of_every_head(mtp, probe):
     close_in_norm(grads, {names[name]: parameter.grad for name, parameter in model.named_parameters()})
 
 
+def test_heads_do_not_touch_each_other(wmtp, mtp, rows_file):
+    folder, _ = mtp
+    before = score(wmtp, folder, rows_file)
+    heads = load_file(folder / "mtp_heads.safetensors")
+    save_file({name: value * (1.5 if ".extra_heads.0." in name else 1) for name, value in heads.items()},
+              folder / "mtp_heads.safetensors", metadata={"format": "pt"})
+    after = score(wmtp, folder, rows_file)
+    assert before[0]["nll"][1] != after[0]["nll"][1]
+    assert [[line["nll"][0], line["nll"][2]] for line in before[:-1]] == \
+        [[line["nll"][0], line["nll"][2]] for line in after[:-1]]
+
+
 def test_without_its_heads_file_an_mtp_folder_is_refused(wmtp, mtp, rows_file):
     folder, _ = mtp
     (folder / "mtp_heads.safetensors").unlink()
@@ -338,6 +350,19 @@ def test_ranks_share_the_rows_and_the_order_stays(wmtp, llama, tmp_path):
              "--device", "cpu", "--out", tmp_path / "out.jsonl", timeout=300)
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     check_scores(lines, rows, [[logits_of(model, row) for row in rows]])
+    with open(data, "a") as file:
+        file.write('{"ids": [96]}\n')
+    done = wmtp.run("launch", "--nproc", "2", "--log-dir", tmp_path / "logs2", "--", "score", "--model", folder, "--data", data,
+                    "--device", "cpu", "--out", tmp_path / "bad.jsonl", check=False, timeout=300)
+    assert done.returncode == 65 and "many.jsonl:74" in done.stderr and not list(tmp_path.glob("*bad.jsonl*"))
+
+
+def test_a_preset_has_weights_but_no_tokenizer(wmtp, tmp_path, rows_file):
+    lines = score(wmtp, "micro", rows_file)
+    assert len(lines[0]["nll"]) == 4 and lines[-1]["nll_mean"] == pytest.approx(6.25, abs=0.2)  # near ln 512
+    assert lines == score(wmtp, "micro", rows_file)
+    (tmp_path / "a.txt").write_text("text")
+    assert "no tokenizer" in wmtp.error("score", "--model", "micro", "--data", tmp_path / "a.txt", code=78)["message"]
 
 
 # ---- what is refused ----
