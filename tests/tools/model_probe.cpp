@@ -1,10 +1,13 @@
 // wmtp_probe: one forward and backward of a model, written out for an independent implementation to compare with.
 //   wmtp_probe --preset P [--blocks L --heads n] --device cpu|cuda --dtype fp32|bf16 --batch B --seq T --out DIR
+//   wmtp_probe --model FOLDER --ids FILE.json ...   weights and rows [[ids], ..] of files instead of random ones
 // DIR/weights.safetensors (what was computed with), DIR/grads.safetensors (fp32), DIR/logits.safetensors with --logits,
-// DIR/probe.json {loss, head_losses, tokens [B][T]}. Every token is a target; rows are documents of T tokens.
+// DIR/probe.json {loss, head_losses, tokens [B][T]}. Every token is a target; rows are documents. Logits are those of
+// positions with a target, rows end to end.
 #include <ATen/ops/full.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -12,12 +15,11 @@
 #include "tools/write_tensors.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/json.h"
-#include "wmtp/model/init_weights.h"
 #include "wmtp/model/local_weights.h"
-#include "wmtp/model/presets.h"
 #include "wmtp/model/transformer.h"
 #include "wmtp/model/weight_names.h"
 #include "wmtp/tensor/cuda_plugin.h"
+#include "wmtp/training/model_source.h"
 #include "wmtp/training/synthetic_batch.h"
 
 namespace {
@@ -26,18 +28,42 @@ using namespace wmtp;
 
 struct Flags {
   std::string preset = "micro", device = "cpu", dtype = "fp32", recompute = "none", attention = "auto";
-  std::filesystem::path out = "probe";
+  std::filesystem::path out = "probe", ids;
+  std::string model;
   std::int64_t blocks = 0, heads = 0;
   int batch = 2, seq = 16;
   bool logits = false;
 };
 
-model::ModelConfig shape_of(const Flags& flags) {
-  model::ModelConfig config = model::preset(flags.preset);
+std::optional<std::string> environment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+// A folder's model, or a preset with other numbers of blocks and heads and weights drawn from seed 3.
+training::ModelSource source_of(const Flags& flags) {
+  if (!flags.model.empty()) return training::open_model_source(flags.model, environment);
+  training::ModelSource source = training::open_model_source(flags.preset, environment, 3);
+  model::ModelConfig& config = source.config;
   if (flags.blocks > 0) config.num_blocks = flags.blocks;
   if (flags.heads > 0) config.n_future = flags.heads;
   model::validate(config, "the command line");
-  return config;
+  return source;
+}
+
+training::SyntheticBatch tokens_of(const Flags& flags, std::int64_t vocab_size) {
+  if (flags.ids.empty()) return training::synthetic_batch({flags.batch, flags.seq, vocab_size, false}, 1, 0);
+  training::SyntheticBatch batch;
+  batch.doc_start.push_back(0);
+  for (const auto& row : read_json(flags.ids)) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      batch.tokens.push_back(row[i].get<std::int32_t>());
+      batch.positions.push_back(static_cast<std::int32_t>(i));
+      batch.target_mask.push_back(1);
+    }
+    batch.doc_start.push_back(static_cast<std::int32_t>(batch.tokens.size()));
+  }
+  return batch;
 }
 
 // Gradients are summed in fp32 beside bf16 weights, as a training run does.
@@ -53,15 +79,12 @@ class ProbeWeights : public model::LocalWeights {
 };
 
 void probe(const Flags& flags) {
-  const model::ModelConfig config = shape_of(flags);
+  const training::ModelSource source = source_of(flags);
+  const model::ModelConfig& config = source.config;
   const c10::Device device = flags.device == "cuda" ? c10::Device(c10::kCUDA, 0) : c10::Device(c10::kCPU);
   const DType dtype = dtype_from_name(flags.dtype);
   ProbeWeights weights(model::model_units(config), dtype, device);
-  weights.fill([&](const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
-    const Tensor host = at::empty({out.numel()}, at::kFloat);
-    model::draw_weights(param, 3, config.initializer_range, begin, host);
-    out.copy_(host);
-  });
+  weights.fill(source.fill);
   const auto recompute = flags.recompute == "block"   ? model::Recompute::block
                          : flags.recompute == "light" ? model::Recompute::light
                                                       : model::Recompute::none;
@@ -69,12 +92,12 @@ void probe(const Flags& flags) {
   model::Transformer transformer(config, weights, &weights,
                                  {.recompute = recompute, .attention = {.choice = choice}, .loss_chunk_rows = 0});
 
-  const auto synthetic = training::synthetic_batch({flags.batch, flags.seq, config.vocab_size, false}, 1, 0);
+  const training::SyntheticBatch rows = tokens_of(flags, config.vocab_size);
   const std::vector<float> frequencies = model::inv_freq(config);
   Tensor inv_freq = at::empty({static_cast<std::int64_t>(frequencies.size())}, at::kFloat);
   std::copy(frequencies.begin(), frequencies.end(), inv_freq.data_ptr<float>());
   const int heads = static_cast<int>(config.n_future);
-  const model::Batch batch = training::upload(synthetic.view(), heads, inv_freq.to(device));
+  const model::Batch batch = training::upload(rows.view(), heads, inv_freq.to(device));
 
   Json report;
   std::vector<std::pair<std::string, Tensor>> values, grads, logits;
@@ -83,18 +106,18 @@ void probe(const Flags& flags) {
   for (int head = 0; head < heads; ++head) {
     model::HeadPass pass = transformer.forward_head(trunk, batch, head);
     if (flags.logits) logits.emplace_back("head" + std::to_string(head), transformer.logits(trunk, pass).to(at::kFloat));
-    const std::int64_t rows = batch.heads[static_cast<std::size_t>(head)].count();
-    const double scale = 1.0 / static_cast<double>(rows) / heads;
+    const std::int64_t count = batch.heads[static_cast<std::size_t>(head)].count();
+    const double scale = 1.0 / static_cast<double>(count) / heads;
     const Tensor nll = transformer.backward_head(trunk, std::move(pass), batch,
-                                                 at::full({rows}, scale, inv_freq.options().device(device)));
+                                                 at::full({count}, scale, inv_freq.options().device(device)));
     report["head_losses"].push_back(nll.mean().item<double>());
     loss += nll.mean().item<double>() / heads;
   }
   transformer.backward_trunk(std::move(trunk), batch);
   report["loss"] = loss;
-  for (int row = 0; row < flags.batch; ++row)
-    report["tokens"].push_back(std::vector<std::int32_t>(synthetic.tokens.begin() + row * flags.seq,
-                                                         synthetic.tokens.begin() + (row + 1) * flags.seq));
+  for (std::size_t d = 0; d + 1 < rows.doc_start.size(); ++d)
+    report["tokens"].push_back(std::vector<std::int32_t>(rows.tokens.begin() + rows.doc_start[d],
+                                                         rows.tokens.begin() + rows.doc_start[d + 1]));
   for (const auto& unit : weights.units())
     for (const auto& param : unit.params) {
       values.emplace_back(param.name, weights.param(param.name));
@@ -114,6 +137,8 @@ int main(int argc, char** argv) {
   Flags flags;
   CLI::App app("one forward and backward, written out");
   app.add_option("--preset", flags.preset);
+  app.add_option("--model", flags.model);
+  app.add_option("--ids", flags.ids);
   app.add_option("--device", flags.device);
   app.add_option("--dtype", flags.dtype);
   app.add_option("--recompute", flags.recompute);

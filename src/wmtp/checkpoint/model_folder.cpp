@@ -117,24 +117,6 @@ std::unique_ptr<WeightSource> open_weights(const fs::path& folder) {
   return nullptr;
 }
 
-void find_config(ModelFolder& model) {
-  constexpr std::pair<const char*, ConfigFormat> kHf[] = {
-      {"config.json", ConfigFormat::hf_config}, {"configs/config.json", ConfigFormat::hf_config}};
-  constexpr std::pair<const char*, ConfigFormat> kMeta[] = {
-      {"params.json", ConfigFormat::meta_params},
-      {"configs/params.json", ConfigFormat::meta_params}};
-  auto search = [&](const auto& candidates) {
-    for (const auto& [name, format] : candidates)
-      if (model.config_file.empty() && fs::exists(model.folder / name)) {
-        model.config_file = model.folder / name;
-        model.config_format = format;
-      }
-  };
-  if (model.meta_names) search(kMeta);
-  search(kHf);
-  search(kMeta);
-}
-
 ModelFolder open_weights_file(const fs::path& path) {
   ModelFolder model;
   model.folder = path.parent_path();
@@ -161,6 +143,24 @@ fs::path hub_cache(const Environment& environment) {
 }
 
 }  // namespace
+
+void find_config(ModelFolder& model) {
+  constexpr std::pair<const char*, ConfigFormat> kHf[] = {
+      {"config.json", ConfigFormat::hf_config}, {"configs/config.json", ConfigFormat::hf_config}};
+  constexpr std::pair<const char*, ConfigFormat> kMeta[] = {
+      {"params.json", ConfigFormat::meta_params},
+      {"configs/params.json", ConfigFormat::meta_params}};
+  auto search = [&](const auto& candidates) {
+    for (const auto& [name, format] : candidates)
+      if (model.config_file.empty() && fs::exists(model.folder / name)) {
+        model.config_file = model.folder / name;
+        model.config_format = format;
+      }
+  };
+  if (model.meta_names) search(kMeta);
+  search(kHf);
+  search(kMeta);
+}
 
 ModelFolder open_model_folder(const fs::path& path) {
   if (!fs::exists(path)) refuse(ErrorKind::config, path, "there is no such file or folder");

@@ -30,6 +30,10 @@ struct ModelFolder {
 // or hostile files.
 ModelFolder open_model_folder(const std::filesystem::path& path);
 
+// Looks for the configuration in folder.folder. Already done for folders; a weights file by itself
+// has none until the caller says that what lies beside it describes it.
+void find_config(ModelFolder& folder);
+
 // Adds the tensors of another safetensors file of the folder, named by its configuration (extra
 // heads, value head).
 void add_weights_file(ModelFolder& folder, std::string_view name);

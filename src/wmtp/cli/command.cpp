@@ -50,6 +50,7 @@ void add_commands(CLI::App& app, Session& session) {
   add_bench(app, session);
   add_data(app, session);
   add_checkpoint(app, session);
+  add_score(app, session);
   add_doctor(app, session);
   add_tokenizer(app, session);
   add_version(app, session);

@@ -45,6 +45,10 @@ void check(const OpenedModel& opened) {
 OpenedModel open_model(const std::string& name, const checkpoint::Environment& environment) {
   OpenedModel opened;
   opened.folder = checkpoint::open_model_folder(checkpoint::locate_model(name, environment));
+  if (opened.folder.config_format == checkpoint::ConfigFormat::none) {
+    checkpoint::find_config(opened.folder);
+    opened.folder.tokenizer_folder = opened.folder.folder;
+  }
   switch (opened.folder.config_format) {
     case checkpoint::ConfigFormat::hf_config:
       read_hf(opened);

@@ -17,10 +17,10 @@ struct OpenedModel {
   bool has_weights() const { return folder.weights != nullptr; }
 };
 
-// A folder of transformers, of Meta, of the Python project, one of wmtp's exports, or "org/name" in
-// the local Hugging Face cache. Reads headers only. With weights, every tensor and shape is held
-// against the configuration (checkpoint/weight_check.h). REQUIRES a configuration in the folder
-// (Error config).
+// A folder of transformers, of Meta, of the Python project, one of wmtp's exports, one weights file
+// beside its configuration, or "org/name" in the local Hugging Face cache. Reads headers only. With
+// weights, every tensor and shape is held against the configuration (checkpoint/weight_check.h).
+// REQUIRES a configuration in the folder (Error config).
 OpenedModel open_model(const std::string& name, const checkpoint::Environment& environment);
 
 }  // namespace wmtp::training

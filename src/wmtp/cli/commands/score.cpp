@@ -1,0 +1,164 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+
+#include "wmtp/cli/command.h"
+#include "wmtp/cli/rank_run.h"
+#include "wmtp/core/error.h"
+#include "wmtp/core/log.h"
+#include "wmtp/core/time.h"
+#include "wmtp/storage/atomic_file.h"
+#include "wmtp/tensor/host_memory.h"
+#include "wmtp/training/score.h"
+
+namespace wmtp::cli {
+namespace {
+
+constexpr std::int64_t kCpuBatchTokens = 2048, kGpuBatchTokens = 16384;
+
+struct ScoreFlags {
+  std::string model, data, device = "auto", dtype, out;
+  int heads = 0;  // 0: all
+};
+
+std::optional<std::string> environment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+DType compute_dtype(const ScoreFlags& flags, c10::Device device) {
+  const std::string name = !flags.dtype.empty() ? flags.dtype : device.is_cuda() ? "bf16" : "fp32";
+  const DType dtype = dtype_from_name(name);
+  if (device.is_cpu() && dtype != kFloat32)
+    throw Error(ErrorKind::config, "score", fmt::format("--dtype {} on a CPU", name),
+                "the CPU computes in fp32");
+  return dtype;
+}
+
+int head_count(const ScoreFlags& flags, const model::ModelConfig& config) {
+  if (flags.heads > config.n_future)
+    throw Error(ErrorKind::config, "score",
+                fmt::format("--heads {}, but the model has {} prediction head{}", flags.heads,
+                            config.n_future, config.n_future == 1 ? "" : "s"));
+  return flags.heads > 0 ? flags.heads : static_cast<int>(config.n_future);
+}
+
+// stdout, or a file that appears under its name only when all is well.
+class Output {
+ public:
+  explicit Output(const std::string& path) {
+    if (!path.empty()) file_.emplace(path, storage::AtomicFile::kPublic);
+  }
+  void write(std::string_view text) {
+    if (file_)
+      file_->write(text);
+    else
+      std::cout << text;
+  }
+  void finish() {
+    if (file_) file_->commit();
+    std::cout << std::flush;
+    if (!std::cout) throw Error(ErrorKind::io, "score", "stdout cannot be written");
+  }
+
+ private:
+  std::optional<storage::AtomicFile> file_;
+};
+
+nlohmann::ordered_json result_of(const training::ScoreSummary& summary) {
+  nlohmann::ordered_json fields{
+      {"tokens", summary.num_tokens}, {"nll_mean", nullptr}, {"perplexity", nullptr}};
+  if (summary.num_tokens == 0) return fields;
+  const double mean = summary.nll_sum / static_cast<double>(summary.num_tokens);
+  fields["nll_mean"] = mean;
+  fields["perplexity"] = std::exp(mean);
+  return fields;
+}
+
+std::string result_line(const nlohmann::ordered_json& fields) {
+  nlohmann::ordered_json line{{"type", "result"}};
+  line.update(fields);
+  return line.dump() + "\n";
+}
+
+void score(const Session& session, const ScoreFlags& flags, comm::ProcessGroupSession& group,
+           c10::Device device) {
+  const DType dtype = compute_dtype(flags, device);
+  const training::ModelSource source = training::open_model_source(flags.model, environment);
+  const training::ScoreOptions options{head_count(flags, source.config),
+                                       device.is_cuda() ? kGpuBatchTokens : kCpuBatchTokens};
+  const auto rows = training::open_token_rows(
+      flags.data, {source.config.vocab_size, source.config.max_positions, source.tokenizer_folder});
+  std::optional<Output> output;
+  if (group.rank() == 0) output.emplace(flags.out);
+  const auto start = Clock::now();
+  training::Scorer scorer(source, dtype, device);
+  log::info("score", "{:.1f} million weights loaded in {}",
+            static_cast<double>(source.config.total_parameters()) / 1e6,
+            format_duration(seconds_since(start)));
+  const training::ScoreSummary summary =
+      training::score_rows(scorer, *rows, group.gather_group(), options,
+                           [&output](std::string_view line) { output->write(line); });
+  if (group.rank() != 0) return;
+  const nlohmann::ordered_json result = result_of(summary);
+  output->write(result_line(result));
+  output->finish();
+  if (flags.out.empty()) return;
+  if (session.json)
+    std::cout << result_line(result) << std::flush;
+  else if (!session.quiet)
+    fmt::print("{} tokens, mean NLL {}, perplexity {}; written to {}\n", summary.num_tokens,
+               result["nll_mean"].dump(), result["perplexity"].dump(), flags.out);
+}
+
+int run_score(const Session& session, const ScoreFlags& flags) {
+  keep_freed_host_memory();
+  RankRun run;
+  run.launch = discover_launch();
+  run.options.device = choose_device(run.launch, {flags.device});
+  const c10::Device device = run.options.device;
+  set_threads(run.launch, 0);
+  return run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
+    group.connect();
+    score(session, flags, group, device);
+    return 0;
+  });
+}
+
+}  // namespace
+
+void add_score(CLI::App& app, Session& session) {
+  CLI::App* command =
+      app.add_subcommand("score", "Per-token losses of a model on rows, as JSON Lines");
+  command->group(kModelGroup);
+  command->footer(
+      "  wmtp score --model models/llama --data rows.jsonl\n"
+      "  wmtp score --model micro --data rows.jsonl --heads 1 --out scores.jsonl\n"
+      "  wmtp launch --nproc 2 -- score --model models/llama --data rows.jsonl --out scores.jsonl");
+  const auto flags = std::make_shared<ScoreFlags>();
+  command
+      ->add_option("--model", flags->model,
+                   "Model folder, weights file, org/name in the local cache, or a preset")
+      ->required()
+      ->type_name("P");
+  command->add_option("--data", flags->data, "JSONL rows {\"ids\":[..]}, instruction rows, or text")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--heads", flags->heads, "The first N prediction heads (default: all)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 16));
+  command->add_option("--device", flags->device, "Where to compute")->type_name("auto|cuda|cpu");
+  command->add_option("--dtype", flags->dtype, "Default bf16 on a GPU, fp32 on a CPU")
+      ->type_name("bf16|fp32")
+      ->check(CLI::IsMember({"bf16", "bfloat16", "fp32", "float32"}));
+  command->add_option("--out", flags->out, "Write here instead of stdout; appears on success only")
+      ->type_name("FILE");
+  command->callback([&session, flags] {
+    session.run = [&session, flags] { return run_score(session, *flags); };
+  });
+}
+
+}  // namespace wmtp::cli

@@ -1,0 +1,28 @@
+// A model by name, ready to be filled in anywhere: what it is, and a function that reads (or draws)
+// any range of any of its parameters.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "wmtp/checkpoint/model_folder.h"
+#include "wmtp/model/model_config.h"
+#include "wmtp/parallel/unit_state.h"
+
+namespace wmtp::training {
+
+struct ModelSource {
+  model::ModelConfig config;
+  // OWNS the open files. Reads only the elements asked for, converted to the dtype of `out`, which
+  // may lie on any device. Also serves as model::LocalWeights::Fill. THREADS: any.
+  parallel::Fill fill;
+  std::filesystem::path tokenizer_folder;  // empty: a preset has none
+};
+
+// A preset's name (weights drawn from `seed`; a folder of that name is reached as ./NAME), or what
+// open_model takes. Reads headers only; strict, so a source that is returned is complete. Error
+// config for a folder without weights.
+ModelSource open_model_source(const std::string& name, const checkpoint::Environment& environment,
+                              std::uint64_t seed = 0);
+
+}  // namespace wmtp::training
