@@ -1,6 +1,7 @@
 // The model once more, as plainly as ATen's differentiable operators allow: the oracle for our hand-written forward
 // and backward. One document at a time, explicit softmax, autograd.
 #pragma once
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,6 +15,9 @@ struct ReferenceInput {
   std::vector<std::int32_t> tokens, doc_start;
   std::vector<std::vector<std::int64_t>> rows, targets;   // per head
   std::vector<Tensor> scales;                             // per head, per row
+  double lora_scale = 1;                                  // of every module that has lora_A and lora_B
+  // What an adapter's input is multiplied by, [tokens of the document, features]; null: nothing.
+  std::function<Tensor(const std::string& module, std::size_t document, std::int64_t features)> lora_mask;
 };
 
 struct ReferenceResult {

@@ -19,12 +19,22 @@ namespace {
 struct Reference {
   const model::ModelConfig& config;
   std::map<std::string, Tensor>& params;
+  const ReferenceInput& input;
+  std::size_t number = 0;   // of the document
 
   Tensor norm(const Tensor& x, const std::string& name) const {
     return x.mul(at::rsqrt(x.pow(2).mean(-1, true).add(config.norm_eps))).mul(params.at(name));
   }
 
-  Tensor linear(const Tensor& x, const std::string& name) const { return at::matmul(x, params.at(name).t()); }
+  Tensor linear(const Tensor& x, const std::string& name) const {
+    const Tensor y = at::matmul(x, params.at(name).t());
+    const std::string module = name.substr(0, name.rfind('.'));
+    const auto a = params.find(module + ".lora_A.weight");
+    if (a == params.end()) return y;
+    const Tensor seen = input.lora_mask ? x.mul(input.lora_mask(module, number, x.size(1))) : x;
+    const Tensor low = at::matmul(at::matmul(seen, a->second.t()), params.at(module + ".lora_B.weight").t());
+    return y.add(low, input.lora_scale);
+  }
 
   // x: [heads, T, e], half-split pairs.
   Tensor rotate(const Tensor& x) const {
@@ -85,11 +95,12 @@ struct Reference {
 ReferenceResult reference_run(const model::ModelConfig& config, std::map<std::string, Tensor> params,
                               const ReferenceInput& input) {
   for (auto& [name, param] : params) param = param.detach().clone().requires_grad_(true);
-  const Reference reference{config, params};
+  Reference reference{config, params, input};
   std::vector<std::vector<Tensor>> pieces(static_cast<std::size_t>(config.n_future));
   for (std::size_t d = 0; d + 1 < input.doc_start.size(); ++d) {
     const std::vector<std::int64_t> ids(input.tokens.begin() + input.doc_start[d],
                                         input.tokens.begin() + input.doc_start[d + 1]);
+    reference.number = d;
     const auto logits = reference.document(at::tensor(ids, at::kLong));
     for (std::size_t head = 0; head < logits.size(); ++head) pieces[head].push_back(logits[head]);
   }

@@ -8,6 +8,7 @@
 #include <array>
 
 #include "wmtp/core/rng.h"
+#include "wmtp/kernels/gemm.h"
 
 namespace wmtp::model {
 namespace {
@@ -72,6 +73,13 @@ void attach_adapters(const AdapterSource& source, BlockParams& params) {
     if (source.dropout && source.lora->dropout > 0) adapter.mask = draw_mask(source, target);
     target.projection->adapters.push_back(std::move(adapter));
   }
+}
+
+Tensor merged(const Tensor& weight_OI, const Tensor& a_RI, const Tensor& b_OR, double scale) {
+  const auto dtype = weight_OI.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const Tensor sum_OI = weight_OI.to(dtype, /*non_blocking=*/false, /*copy=*/true);
+  kernels::linear_backward_input_add(b_OR.to(dtype), a_RI.to(dtype), sum_OI, scale);
+  return sum_OI.to(weight_OI.scalar_type());
 }
 
 }  // namespace wmtp::model

@@ -22,4 +22,7 @@ struct AdapterSource {
 // Does nothing for a unit that has no adapters.
 void attach_adapters(const AdapterSource& source, BlockParams& params);
 
+// W + s B A, summed in fp32 (fp64 where W is) and rounded once to W's dtype: the base with its adapter built in.
+Tensor merged(const Tensor& weight_OI, const Tensor& a_RI, const Tensor& b_OR, double scale);
+
 }  // namespace wmtp::model

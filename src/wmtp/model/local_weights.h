@@ -14,31 +14,38 @@ class LocalWeights : public WeightAccess, public GradSink {
   // Fills elements [begin, begin + out.numel()) of a parameter.
   using Fill = std::function<void(const layout::ParamSpec&, std::int64_t begin, const Tensor& out)>;
 
-  // OWNS one flat buffer per unit in `dtype` on `device`, and one gradient buffer if `with_grads`, zeroed.
+  // OWNS per unit a flat buffer of its trained and one of its frozen parameters in `dtype` on `device`, and if
+  // `with_grads` a gradient buffer of the trained ones, zeroed.
   LocalWeights(std::vector<layout::UnitSpec> units, DType dtype, c10::Device device, bool with_grads);
   void fill(const Fill& fill);
 
-  UnitBuffers acquire(UnitId unit, Pass) override { return {at(weights_, unit), Tensor()}; }
+  UnitBuffers acquire(UnitId unit, Pass) override { return weights_.at(index(unit)); }
   void release(UnitId, Pass) override {}
-  Tensor open(UnitId unit) override { return at(grads_, unit); }
+  Tensor open(UnitId unit) override { return grads_.at(index(unit)); }
   void close(UnitId) override {}
 
   const std::vector<layout::UnitSpec>& units() const { return units_; }
-  Tensor weights(UnitId unit) const { return at(weights_, unit); }
-  Tensor grads(UnitId unit) const { return at(grads_, unit); }
-  // View of one parameter by name; of its gradient. Error internal for an unknown name.
-  Tensor param(std::string_view name) const { return find(weights_, name); }
-  Tensor grad(std::string_view name) const { return find(grads_, name); }
+  // View of one parameter by name. Error internal for an unknown name.
+  Tensor param(std::string_view name) const;
+  // View of its gradient; undefined for a frozen one and without gradients.
+  Tensor grad(std::string_view name) const;
   void zero_grads();
 
  private:
-  static const Tensor& at(const std::vector<Tensor>& all, UnitId unit) {
-    return all.at(static_cast<std::size_t>(unit.value()));
-  }
-  Tensor find(const std::vector<Tensor>& flats, std::string_view name) const;
+  struct Place {
+    std::size_t unit = 0;
+    std::int64_t begin = 0;   // in its buffer
+    const layout::ParamSpec* param = nullptr;
+    Tensor of(const Tensor& flat) const { return flat.narrow(0, begin, param->numel()); }
+  };
+  static std::size_t index(UnitId unit) { return static_cast<std::size_t>(unit.value()); }
+  static std::vector<Place> places(const std::vector<layout::UnitSpec>& units);
+  Place find(std::string_view name) const;
+  const Tensor& weights_at(const Place& place) const;
 
   std::vector<layout::UnitSpec> units_;
-  std::vector<Tensor> weights_, grads_;
+  std::vector<UnitBuffers> weights_;
+  std::vector<Tensor> grads_;
 };
 
 }  // namespace wmtp::model

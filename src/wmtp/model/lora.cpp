@@ -35,6 +35,8 @@ LoraConfig checked(LoraConfig lora, const ModelConfig& config) {
     throw Error(ErrorKind::config, "lora", fmt::format("rank {} is not within 1..1024", lora.rank));
   if (!(lora.dropout >= 0 && lora.dropout < 1))
     throw Error(ErrorKind::config, "lora", fmt::format("dropout {} is not within [0, 1)", lora.dropout));
+  if (!(lora.alpha > 0 && std::isfinite(lora.alpha)))
+    throw Error(ErrorKind::config, "lora", fmt::format("alpha {} is not a positive number", lora.alpha));
   std::vector<std::string> wanted, unknown;
   for (const std::string& target : lora.targets) {
     const auto name = projection_name(target);
@@ -50,6 +52,9 @@ LoraConfig checked(LoraConfig lora, const ModelConfig& config) {
   if (lora.scope == LoraScope::heads && config.n_future == 1)
     throw Error(ErrorKind::config, "lora", "scope heads, but the model has no prediction heads of its own",
                 "use scope trunk or both");
+  if (lora.scope == LoraScope::trunk && config.num_trunk_blocks() == 0 && !lora.train_heads)
+    throw Error(ErrorKind::config, "lora", "scope trunk, but every block of the model is a prediction head's",
+                "use scope heads or both");
   return lora;
 }
 

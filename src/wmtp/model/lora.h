@@ -25,7 +25,7 @@ struct LoraConfig {
 };
 
 // Targets in either naming scheme to transformers' names, in the order of a block; Error config that lists every
-// unknown name, and for a rank below 1 or above what the model allows.
+// unknown name, and for a rank, alpha, dropout or scope that cannot be.
 LoraConfig checked(LoraConfig lora, const ModelConfig& config);
 
 // How a unit takes part.
