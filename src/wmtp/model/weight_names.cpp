@@ -136,7 +136,7 @@ ValueHeadType value_head_type(std::string_view name) {
 }
 
 layout::UnitSpec value_head_unit(ValueHeadType type, std::int64_t dim) {
-  layout::UnitSpec unit{"value_head", {}};
+  layout::UnitSpec unit{"value_head", {}, /*kept=*/true, /*full_precision=*/true};
   auto add_layer = [&](std::string_view module, std::int64_t out, std::int64_t in) {
     unit.params.push_back({fmt::format("value_head.{}.weight", module), {out, in}});
     unit.params.push_back({fmt::format("value_head.{}.bias", module), {out}});
