@@ -1,5 +1,5 @@
-// The one precompiled header of all LibTorch-using targets: narrow on purpose (11 s once, then under
-// 2 s a file). Operator headers (ATen/ops/<op>.h) stay in the sources that call them.
+// The one precompiled header of all LibTorch-using targets: narrow on purpose (11 s once, then
+// under 2 s a file). Operator headers (ATen/ops/<op>.h) stay in the sources that call them.
 #pragma once
 #include <ATen/Context.h>
 #include <ATen/DeviceGuard.h>

@@ -14,8 +14,9 @@ TEST(Checksum, KnownDigests) {
 TEST(Checksum, PiecesEqualWhole) {
   const std::string text = "a somewhat longer text, odd in length and cut anywhere";
   for (std::size_t cut = 0; cut <= text.size(); ++cut)
-    EXPECT_EQ(crc32c(std::string_view(text).substr(cut), crc32c(std::string_view(text).substr(0, cut))),
-              crc32c(text));
+    EXPECT_EQ(
+        crc32c(std::string_view(text).substr(cut), crc32c(std::string_view(text).substr(0, cut))),
+        crc32c(text));
 }
 
 }  // namespace

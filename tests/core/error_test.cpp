@@ -8,7 +8,8 @@ namespace wmtp {
 namespace {
 
 TEST(Error, TellsModuleFactAndHint) {
-  const Error error(ErrorKind::checkpoint, "checkpoint", "header 9 GB > file 2 GB", "is the download complete?");
+  const Error error(ErrorKind::checkpoint, "checkpoint", "header 9 GB > file 2 GB",
+                    "is the download complete?");
   EXPECT_STREQ(error.what(), "[checkpoint] header 9 GB > file 2 GB; is the download complete?");
   EXPECT_EQ(exit_code(error.kind()), ExitCode::storage);
 }

@@ -26,7 +26,8 @@ TEST(Rng, NormalsHaveUnitMoments) {
   double sum = 0, squares = 0;
   constexpr int kBlocks = 50000;
   for (int i = 0; i < kBlocks; ++i)
-    for (double x : four_normals(stream.at(static_cast<std::uint64_t>(i)))) sum += x, squares += x * x;
+    for (double x : four_normals(stream.at(static_cast<std::uint64_t>(i))))
+      sum += x, squares += x * x;
   EXPECT_NEAR(sum / (4 * kBlocks), 0.0, 0.01);
   EXPECT_NEAR(squares / (4 * kBlocks), 1.0, 0.02);
 }

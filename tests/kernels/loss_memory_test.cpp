@@ -1,4 +1,5 @@
-// The memory of linear_cross_entropy above its inputs and outputs is one chunk of logits, whatever the number of rows.
+// The memory of linear_cross_entropy above its inputs and outputs is one chunk of logits, whatever
+// the number of rows.
 #include <ATen/ops/full.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
@@ -60,9 +61,11 @@ TEST(LossMemoryOnGpu, StaysUnderOneGibibyte) {
   const double before = static_cast<double>(services.memory(0).allocated_bytes);
   const Tensor nll_M = nll_and_grad(problem.args, problem.grads);
   EXPECT_TRUE(std::isfinite(nll_M.sum().item<double>()));
-  const double extra = (static_cast<double>(services.memory(0).peak_allocated_bytes) - before) / kGib;
+  const double extra =
+      (static_cast<double>(services.memory(0).peak_allocated_bytes) - before) / kGib;
   RecordProperty("extra_gib", std::to_string(extra));
-  std::cout << "gpu linear_cross_entropy 16384 rows, V 151936: " << extra << " GiB above inputs and outputs\n";
+  std::cout << "gpu linear_cross_entropy 16384 rows, V 151936: " << extra
+            << " GiB above inputs and outputs\n";
   EXPECT_LT(extra, 1.0);
 }
 

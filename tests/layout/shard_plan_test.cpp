@@ -10,7 +10,8 @@ namespace {
 const ParamSpec kMatrix{"matrix", {10, 6}};
 const ParamSpec kVector{"vector", {7}};
 
-// The worked example of the checkpoint format: 67 elements over 3 ranks, 23 each (no rounding there).
+// The worked example of the checkpoint format: 67 elements over 3 ranks, 23 each (no rounding
+// there).
 TEST(RowBoxes, WorkedExample) {
   auto boxes = row_boxes(kMatrix, {0, 23});
   ASSERT_EQ(boxes.size(), 2u);
@@ -40,7 +41,8 @@ TEST(RowBoxes, WithinOneRow) {
   EXPECT_EQ(boxes[0].offsets, (std::vector<std::int64_t>{1, 1}));
 }
 
-// For random parameters and every world size: the boxes of all ranks cover every element once, no kind twice.
+// For random parameters and every world size: the boxes of all ranks cover every element once, no
+// kind twice.
 TEST(ShardPlan, CoversEverythingOnce) {
   RngStream rng(3, "shard_plan_test");
   for (int round = 0; round < 200; ++round) {
@@ -56,7 +58,8 @@ TEST(ShardPlan, CoversEverythingOnce) {
     EXPECT_EQ(plan.shard_numel() % BucketPlan::kAlignment, 0);
     EXPECT_GE(plan.padded_numel(), plan.numel());
     std::vector<std::vector<int>> seen;
-    for (const ParamSpec& param : params) seen.emplace_back(static_cast<std::size_t>(param.numel()));
+    for (const ParamSpec& param : params)
+      seen.emplace_back(static_cast<std::size_t>(param.numel()));
     for (int rank = 0; rank < world; ++rank)
       for (const Piece& piece : plan.pieces(rank)) {
         EXPECT_LE(piece.in_shard + piece.in_param.size(), plan.shard_numel());

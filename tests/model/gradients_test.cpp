@@ -1,5 +1,5 @@
-// Our forward and backward against fp64 autograd and finite differences: packed documents, per-row weights, every
-// recompute level.
+// Our forward and backward against fp64 autograd and finite differences: packed documents, per-row
+// weights, every recompute level.
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 
@@ -22,9 +22,11 @@ TEST(Gradients, EqualAutogradInDouble) {
     const auto reference = test::reference_run(problem.config, problem.params, problem.input);
     for (Recompute level : {Recompute::none, Recompute::light, Recompute::block}) {
       ModelRun run(problem, at::kDouble, level);
-      EXPECT_NEAR(run.loss(), reference.loss.item<double>(), 1e-11 * std::abs(reference.loss.item<double>()));
+      EXPECT_NEAR(run.loss(), reference.loss.item<double>(),
+                  1e-11 * std::abs(reference.loss.item<double>()));
       for (const auto& [name, grad] : reference.grads)
-        EXPECT_LE(relative_error(run.weights().grad(name), grad), 1e-10) << c.name << " " << name << " level " << int(level);
+        EXPECT_LE(relative_error(run.weights().grad(name), grad), 1e-10)
+            << c.name << " " << name << " level " << int(level);
     }
   }
 }
@@ -74,7 +76,8 @@ TEST(Gradients, EqualDirectionalDifferences) {
       return ModelRun(moved, at::kDouble, Recompute::none).loss();
     };
     const double h = 2e-4;
-    const double difference = (8 * (value(h) - value(-h)) - (value(2 * h) - value(-2 * h))) / (12 * h);
+    const double difference =
+        (8 * (value(h) - value(-h)) - (value(2 * h) - value(-2 * h))) / (12 * h);
     EXPECT_NEAR(difference, slope, 1e-7 * std::abs(slope)) << c.name;
   }
 }
@@ -82,7 +85,8 @@ TEST(Gradients, EqualDirectionalDifferences) {
 TEST(Heads, AreParallel) {
   const Problem problem = make_problem(cases()[0].config);
   Problem changed = problem;
-  changed.params["model.extra_heads.0.mlp.up_proj.weight"] = changed.params["model.extra_heads.0.mlp.up_proj.weight"].mul(2);
+  changed.params["model.extra_heads.0.mlp.up_proj.weight"] =
+      changed.params["model.extra_heads.0.mlp.up_proj.weight"].mul(2);
   ModelRun a(problem, at::kFloat, Recompute::none), b(changed, at::kFloat, Recompute::none);
   EXPECT_TRUE(a.logits(0).equal(b.logits(0)));
   EXPECT_FALSE(a.logits(1).equal(b.logits(1)));

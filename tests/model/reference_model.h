@@ -1,5 +1,5 @@
-// The model once more, as plainly as ATen's differentiable operators allow: the oracle for our hand-written forward
-// and backward. One document at a time, explicit softmax, autograd.
+// The model once more, as plainly as ATen's differentiable operators allow: the oracle for our
+// hand-written forward and backward. One document at a time, explicit softmax, autograd.
 #pragma once
 #include <functional>
 #include <map>
@@ -13,22 +13,23 @@ namespace wmtp::test {
 
 struct ReferenceInput {
   std::vector<std::int32_t> tokens, doc_start;
-  std::vector<std::vector<std::int64_t>> rows, targets;   // per head
-  std::vector<Tensor> scales;                             // per head, per row
-  double lora_scale = 1;                                  // of every module that has lora_A and lora_B
+  std::vector<std::vector<std::int64_t>> rows, targets;  // per head
+  std::vector<Tensor> scales;                            // per head, per row
+  double lora_scale = 1;  // of every module that has lora_A and lora_B
   // What an adapter's input is multiplied by, [tokens of the document, features]; null: nothing.
-  std::function<Tensor(const std::string& module, std::size_t document, std::int64_t features)> lora_mask;
+  std::function<Tensor(const std::string& module, std::size_t document, std::int64_t features)>
+      lora_mask;
 };
 
 struct ReferenceResult {
-  Tensor loss;                                            // sum over heads and rows of scale * nll
-  std::vector<Tensor> nll;                                // per head, per row
-  std::vector<Tensor> logits;                             // per head, per row
+  Tensor loss;                 // sum over heads and rows of scale * nll
+  std::vector<Tensor> nll;     // per head, per row
+  std::vector<Tensor> logits;  // per head, per row
   std::map<std::string, Tensor> grads;
 };
 
 // `params` by wmtp name, in the dtype to compute in.
-ReferenceResult reference_run(const model::ModelConfig& config, std::map<std::string, Tensor> params,
-                              const ReferenceInput& input);
+ReferenceResult reference_run(const model::ModelConfig& config,
+                              std::map<std::string, Tensor> params, const ReferenceInput& input);
 
 }  // namespace wmtp::test

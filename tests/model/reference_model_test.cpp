@@ -20,7 +20,7 @@ struct Reference {
   const model::ModelConfig& config;
   std::map<std::string, Tensor>& params;
   const ReferenceInput& input;
-  std::size_t number = 0;   // of the document
+  std::size_t number = 0;  // of the document
 
   Tensor norm(const Tensor& x, const std::string& name) const {
     return x.mul(at::rsqrt(x.pow(2).mean(-1, true).add(config.norm_eps))).mul(params.at(name));
@@ -32,7 +32,8 @@ struct Reference {
     const auto a = params.find(module + ".lora_A.weight");
     if (a == params.end()) return y;
     const Tensor seen = input.lora_mask ? x.mul(input.lora_mask(module, number, x.size(1))) : x;
-    const Tensor low = at::matmul(at::matmul(seen, a->second.t()), params.at(module + ".lora_B.weight").t());
+    const Tensor low =
+        at::matmul(at::matmul(seen, a->second.t()), params.at(module + ".lora_B.weight").t());
     return y.add(low, input.lora_scale);
   }
 
@@ -42,7 +43,9 @@ struct Reference {
     const Tensor inv_freq = at::tensor(model::inv_freq(config), at::kFloat).to(x.scalar_type());
     const Tensor angle = at::outer(at::arange(x.size(1), x.options()), inv_freq);
     const Tensor a = x.slice(2, 0, half), b = x.slice(2, half);
-    return at::cat({a.mul(angle.cos()).sub(b.mul(angle.sin())), b.mul(angle.cos()).add(a.mul(angle.sin()))}, 2);
+    return at::cat(
+        {a.mul(angle.cos()).sub(b.mul(angle.sin())), b.mul(angle.cos()).add(a.mul(angle.sin()))},
+        2);
   }
 
   Tensor heads_of(const Tensor& x, std::int64_t count) const {
@@ -64,11 +67,14 @@ struct Reference {
     v = v.repeat_interleave(group, 0);
     const std::int64_t length = x.size(0);
     const Tensor mask = at::full({length, length}, -1e300, x.options()).triu(1);
-    const Tensor scores = at::matmul(q, k.transpose(1, 2)).div(std::sqrt(static_cast<double>(config.head_dim))).add(mask);
+    const Tensor scores = at::matmul(q, k.transpose(1, 2))
+                              .div(std::sqrt(static_cast<double>(config.head_dim)))
+                              .add(mask);
     const Tensor o = at::matmul(at::softmax(scores, -1), v).transpose(0, 1).reshape({length, -1});
     const Tensor mid = x.add(linear(o, prefix + "self_attn.o_proj.weight"));
     const Tensor m = norm(mid, prefix + "post_attention_layernorm.weight");
-    const Tensor product = at::silu(linear(m, prefix + "mlp.gate_proj.weight")).mul(linear(m, prefix + "mlp.up_proj.weight"));
+    const Tensor product = at::silu(linear(m, prefix + "mlp.gate_proj.weight"))
+                               .mul(linear(m, prefix + "mlp.up_proj.weight"));
     return mid.add(linear(product, prefix + "mlp.down_proj.weight"));
   }
 
@@ -80,11 +86,13 @@ struct Reference {
   // Per head the logits of all tokens of one document.
   std::vector<Tensor> document(const Tensor& ids) const {
     Tensor x = params.at("model.embed_tokens.weight").index_select(0, ids);
-    for (std::int64_t i = 0; i < config.num_trunk_blocks(); ++i) x = block(x, "model.layers." + std::to_string(i) + ".");
+    for (std::int64_t i = 0; i < config.num_trunk_blocks(); ++i)
+      x = block(x, "model.layers." + std::to_string(i) + ".");
     std::vector<Tensor> logits;
     for (std::int64_t head = 0; head < config.n_future; ++head) {
       const Tensor h = config.n_future > 1 ? block(x, head_prefix(head)) : x;
-      logits.push_back(linear(norm(h, "model.norm.weight"), config.tied ? "model.embed_tokens.weight" : "lm_head.weight"));
+      logits.push_back(linear(norm(h, "model.norm.weight"),
+                              config.tied ? "model.embed_tokens.weight" : "lm_head.weight"));
     }
     return logits;
   }
@@ -92,8 +100,8 @@ struct Reference {
 
 }  // namespace
 
-ReferenceResult reference_run(const model::ModelConfig& config, std::map<std::string, Tensor> params,
-                              const ReferenceInput& input) {
+ReferenceResult reference_run(const model::ModelConfig& config,
+                              std::map<std::string, Tensor> params, const ReferenceInput& input) {
   for (auto& [name, param] : params) param = param.detach().clone().requires_grad_(true);
   Reference reference{config, params, input};
   std::vector<std::vector<Tensor>> pieces(static_cast<std::size_t>(config.n_future));
@@ -106,7 +114,8 @@ ReferenceResult reference_run(const model::ModelConfig& config, std::map<std::st
   }
   ReferenceResult result;
   for (std::size_t head = 0; head < pieces.size(); ++head) {
-    const Tensor rows = at::tensor(input.rows[head], at::kLong), targets = at::tensor(input.targets[head], at::kLong);
+    const Tensor rows = at::tensor(input.rows[head], at::kLong),
+                 targets = at::tensor(input.targets[head], at::kLong);
     const Tensor logits = at::cat(pieces[head], 0).index_select(0, rows);
     const Tensor nll = at::log_softmax(logits, 1).gather(1, targets.unsqueeze(1)).squeeze(1).neg();
     const Tensor part = nll.mul(input.scales[head].to(nll.scalar_type())).sum();

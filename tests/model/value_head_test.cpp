@@ -24,12 +24,14 @@ TEST_P(ValueHeads, EqualAutograd) {
   constexpr std::int64_t kDim = 32, kTokens = 7;
   const layout::UnitSpec unit = value_head_unit(GetParam(), kDim);
   const ValueHead head(GetParam(), kDim);
-  const Tensor weights = random({unit.numel()}, "w"), u = random({kTokens, kDim}, "u"), upstream = random({kTokens}, "g");
+  const Tensor weights = random({unit.numel()}, "w"), u = random({kTokens, kDim}, "u"),
+               upstream = random({kTokens}, "g");
   const Tensor grads = at::zeros({unit.numel()}, at::kDouble);
   const ValueHeadPass pass = head.forward(weights, u);
   const Tensor du = head.backward(weights, grads, pass, upstream);
 
-  Tensor w = weights.clone().requires_grad_(true), input = u.clone().requires_grad_(true), x = input;
+  Tensor w = weights.clone().requires_grad_(true), input = u.clone().requires_grad_(true),
+         x = input;
   std::int64_t at = 0;
   for (std::size_t i = 0; i < unit.params.size(); i += 2) {
     const auto& shape = unit.params[i].shape;
@@ -48,9 +50,10 @@ TEST_P(ValueHeads, EqualAutograd) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ValueHeads,
-                         ::testing::Values(ValueHeadType::mlp, ValueHeadType::linear, ValueHeadType::sigmoid));
+                         ::testing::Values(ValueHeadType::mlp, ValueHeadType::linear,
+                                           ValueHeadType::sigmoid));
 
-TEST(ValueHead, ParameterCounts) {   // V35
+TEST(ValueHead, ParameterCounts) {  // V35
   EXPECT_EQ(value_head_unit(ValueHeadType::mlp, 16).numel(), 81);
   EXPECT_EQ(value_head_unit(ValueHeadType::mlp, 2560).numel(), 1844481);
   EXPECT_EQ(value_head_unit(ValueHeadType::mlp, 4096).numel(), 4720641);
@@ -61,10 +64,11 @@ TEST(ValueHead, FromScratch) {
   const ValueHead head(ValueHeadType::mlp, 64);
   const layout::UnitSpec unit = value_head_unit(ValueHeadType::mlp, 64);
   for (const layout::ParamSpec& param : unit.params) {
-    Tensor whole = at::empty({param.numel()}, at::kFloat), part = at::empty({param.numel() / 2}, at::kFloat);
+    Tensor whole = at::empty({param.numel()}, at::kFloat),
+           part = at::empty({param.numel() / 2}, at::kFloat);
     head.draw(param, 9, 0.5, 0, whole);
     head.draw(param, 9, 0.5, param.numel() - part.numel(), part);
-    EXPECT_TRUE(part.equal(whole.slice(0, param.numel() - part.numel())));   // any range, any rank
+    EXPECT_TRUE(part.equal(whole.slice(0, param.numel() - part.numel())));  // any range, any rank
     const bool last = param.name.find("mlp.6") != std::string::npos;
     const double bound = param.name.find("mlp.0") != std::string::npos ? 1 / 8.0 : 1 / 4.0;
     const double largest = whole.abs().max().item<double>();

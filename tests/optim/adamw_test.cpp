@@ -14,7 +14,9 @@ namespace {
 struct OneParameter {
   layout::BucketPlan plan{{{"p", {1}}}, 1};
   Tensor master = at::ones({128}, at::kDouble), grad = at::zeros({128}, at::kDouble);
-  AdamW adamw{{{plan, 0, master, grad, Tensor()}}, {.groups = {{"policy", 0.1, 0.01}}, .group_of = nullptr}, {}};
+  AdamW adamw{{{plan, 0, master, grad, Tensor()}},
+              {.groups = {{"policy", 0.1, 0.01}}, .group_of = nullptr},
+              {}};
 
   void step(double g, int apply = 1) {
     grad[0] = g;

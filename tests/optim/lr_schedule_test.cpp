@@ -21,7 +21,8 @@ TEST(LrSchedule, V45) {
   const std::vector<std::int64_t> steps{0, 1, 2, 6, 9};
   expect_near(factors(ScheduleType::cosine, 10, 2, .1, steps), {.333333, .666667, 1, .55, .134254});
   expect_near(factors(ScheduleType::linear, 10, 2, .1, steps), {.333333, .666667, 1, .55, .2125});
-  expect_near(factors(ScheduleType::exponential, 10, 2, .1, steps), {.333333, .666667, 1, .316228, .133352});
+  expect_near(factors(ScheduleType::exponential, 10, 2, .1, steps),
+              {.333333, .666667, 1, .316228, .133352});
 }
 
 TEST(LrSchedule, V46) {

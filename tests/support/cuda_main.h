@@ -1,5 +1,5 @@
-// main() of test binaries that have tests for a GPU: WMTP_TEST_CUDA=1 loads the plugin beside the binary, which must
-// happen before LibTorch is used. Tests ask wmtp::cuda_loaded().
+// main() of test binaries that have tests for a GPU: WMTP_TEST_CUDA=1 loads the plugin beside the
+// binary, which must happen before LibTorch is used. Tests ask wmtp::cuda_loaded().
 #pragma once
 #include <gtest/gtest.h>
 

@@ -1,9 +1,12 @@
-// wmtp_probe: one forward and backward of a model, written out for an independent implementation to compare with.
-//   wmtp_probe --preset P [--blocks L --heads n] --device cpu|cuda --dtype fp32|bf16 --batch B --seq T --out DIR
-//   wmtp_probe --model FOLDER --ids FILE.json ...   weights and rows [[ids], ..] of files instead of random ones
-// DIR/weights.safetensors (what was computed with), DIR/grads.safetensors (fp32), DIR/logits.safetensors with --logits,
-// DIR/probe.json {loss, head_losses, tokens [B][T]}. Every token is a target; rows are documents. Logits are those of
-// positions with a target, rows end to end.
+// wmtp_probe: one forward and backward of a model, written out for an independent implementation to
+// compare with.
+//   wmtp_probe --preset P [--blocks L --heads n] --device cpu|cuda --dtype fp32|bf16 --batch B
+//   --seq T --out DIR wmtp_probe --model FOLDER --ids FILE.json ...   weights and rows [[ids], ..]
+//   of files instead of random ones
+// DIR/weights.safetensors (what was computed with), DIR/grads.safetensors (fp32),
+// DIR/logits.safetensors with --logits, DIR/probe.json {loss, head_losses, tokens [B][T]}. Every
+// token is a target; rows are documents. Logits are those of positions with a target, rows end to
+// end.
 #include <ATen/ops/full.h>
 
 #include <CLI/CLI.hpp>
@@ -27,7 +30,8 @@ namespace {
 using namespace wmtp;
 
 struct Flags {
-  std::string preset = "micro", device = "cpu", dtype = "fp32", recompute = "none", attention = "auto";
+  std::string preset = "micro", device = "cpu", dtype = "fp32", recompute = "none",
+              attention = "auto";
   std::filesystem::path out = "probe", ids;
   std::string model;
   std::int64_t blocks = 0, heads = 0;
@@ -40,7 +44,8 @@ std::optional<std::string> environment(const std::string& name) {
   return value ? std::optional<std::string>(value) : std::nullopt;
 }
 
-// A folder's model, or a preset with other numbers of blocks and heads and weights drawn from seed 3.
+// A folder's model, or a preset with other numbers of blocks and heads and weights drawn from
+// seed 3.
 training::ModelSource source_of(const Flags& flags) {
   if (!flags.model.empty()) return training::open_model_source(flags.model, environment);
   training::ModelSource source = training::open_model_source(flags.preset, environment, 3);
@@ -52,7 +57,8 @@ training::ModelSource source_of(const Flags& flags) {
 }
 
 training::SyntheticBatch tokens_of(const Flags& flags, std::int64_t vocab_size) {
-  if (flags.ids.empty()) return training::synthetic_batch({flags.batch, flags.seq, vocab_size, false}, 1, 0);
+  if (flags.ids.empty())
+    return training::synthetic_batch({flags.batch, flags.seq, vocab_size, false}, 1, 0);
   training::SyntheticBatch batch;
   batch.doc_start.push_back(0);
   for (const auto& row : read_json(flags.ids)) {
@@ -81,16 +87,19 @@ class ProbeWeights : public model::LocalWeights {
 void probe(const Flags& flags) {
   const training::ModelSource source = source_of(flags);
   const model::ModelConfig& config = source.config;
-  const c10::Device device = flags.device == "cuda" ? c10::Device(c10::kCUDA, 0) : c10::Device(c10::kCPU);
+  const c10::Device device =
+      flags.device == "cuda" ? c10::Device(c10::kCUDA, 0) : c10::Device(c10::kCPU);
   const DType dtype = dtype_from_name(flags.dtype);
   ProbeWeights weights(model::model_units(config), dtype, device);
   weights.fill(source.fill);
   const auto recompute = flags.recompute == "block"   ? model::Recompute::block
                          : flags.recompute == "light" ? model::Recompute::light
                                                       : model::Recompute::none;
-  const auto choice = flags.attention == "flash" ? kernels::AttentionChoice::flash : kernels::AttentionChoice::automatic;
-  model::Transformer transformer(config, weights, &weights,
-                                 {.recompute = recompute, .attention = {.choice = choice}, .loss_chunk_rows = 0});
+  const auto choice = flags.attention == "flash" ? kernels::AttentionChoice::flash
+                                                 : kernels::AttentionChoice::automatic;
+  model::Transformer transformer(
+      config, weights, &weights,
+      {.recompute = recompute, .attention = {.choice = choice}, .loss_chunk_rows = 0});
 
   const training::SyntheticBatch rows = tokens_of(flags, config.vocab_size);
   const std::vector<float> frequencies = model::inv_freq(config);
@@ -105,19 +114,21 @@ void probe(const Flags& flags) {
   double loss = 0;
   for (int head = 0; head < heads; ++head) {
     model::HeadPass pass = transformer.forward_head(trunk, batch, head);
-    if (flags.logits) logits.emplace_back("head" + std::to_string(head), transformer.logits(trunk, pass).to(at::kFloat));
+    if (flags.logits)
+      logits.emplace_back("head" + std::to_string(head),
+                          transformer.logits(trunk, pass).to(at::kFloat));
     const std::int64_t count = batch.heads[static_cast<std::size_t>(head)].count();
     const double scale = 1.0 / static_cast<double>(count) / heads;
-    const Tensor nll = transformer.backward_head(trunk, std::move(pass), batch,
-                                                 at::full({count}, scale, inv_freq.options().device(device)));
+    const Tensor nll = transformer.backward_head(
+        trunk, std::move(pass), batch, at::full({count}, scale, inv_freq.options().device(device)));
     report["head_losses"].push_back(nll.mean().item<double>());
     loss += nll.mean().item<double>() / heads;
   }
   transformer.backward_trunk(std::move(trunk), batch);
   report["loss"] = loss;
   for (std::size_t d = 0; d + 1 < rows.doc_start.size(); ++d)
-    report["tokens"].push_back(std::vector<std::int32_t>(rows.tokens.begin() + rows.doc_start[d],
-                                                         rows.tokens.begin() + rows.doc_start[d + 1]));
+    report["tokens"].push_back(std::vector<std::int32_t>(
+        rows.tokens.begin() + rows.doc_start[d], rows.tokens.begin() + rows.doc_start[d + 1]));
   for (const auto& unit : weights.units())
     for (const auto& param : unit.params) {
       values.emplace_back(param.name, weights.param(param.name));
@@ -153,7 +164,8 @@ int main(int argc, char** argv) {
   try {
     if (flags.device == "cuda") {
       const auto program = std::filesystem::canonical("/proc/self/exe");
-      const std::string why = load_cuda_plugin((program.parent_path().parent_path() / "lib/libwmtp_cuda.so").string());
+      const std::string why =
+          load_cuda_plugin((program.parent_path().parent_path() / "lib/libwmtp_cuda.so").string());
       if (!why.empty()) throw Error(ErrorKind::config, "probe", why);
     }
     probe(flags);

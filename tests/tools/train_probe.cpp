@@ -1,6 +1,9 @@
-// wmtp_train_probe: a short sharded run on random batches, written out for PyTorch FSDP2 to repeat. Under any launcher:
-//   torchrun --no-python --nproc_per_node=2 wmtp_train_probe --preset micro --strategy FULL_SHARD --steps 5 --out DIR
-// Rank 0 writes DIR/start.safetensors, DIR/end.safetensors and DIR/run.json {losses, grad_norms, tokens [step][rank][B][T]}.
+// wmtp_train_probe: a short sharded run on random batches, written out for PyTorch FSDP2 to repeat.
+// Under any launcher:
+//   torchrun --no-python --nproc_per_node=2 wmtp_train_probe --preset micro --strategy FULL_SHARD
+//   --steps 5 --out DIR
+// Rank 0 writes DIR/start.safetensors, DIR/end.safetensors and DIR/run.json {losses, grad_norms,
+// tokens [step][rank][B][T]}.
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
@@ -39,7 +42,8 @@ void run(const Flags& flags) {
   options.model = model::preset(flags.preset);
   options.transformer.recompute = model::Recompute::block;
   options.parallel.strategy = parallel::strategy_from_name(flags.strategy);
-  options.groups.groups = {{.name = "policy", .learning_rate = flags.learning_rate, .weight_decay = 0.01}};
+  options.groups.groups = {
+      {.name = "policy", .learning_rate = flags.learning_rate, .weight_decay = 0.01}};
   training::TrainableModel model(options, {&session->gather_group(), &session->reduce_group()});
   model.runtime().fill(training::random_weights(options.model, 3));
   if (session->rank() == 0) std::filesystem::create_directories(flags.out);
@@ -52,11 +56,13 @@ void run(const Flags& flags) {
     input.head_targets.assign(static_cast<std::size_t>(heads), 0);
     Json step_tokens;
     for (int rank = 0; rank < session->world(); ++rank) {
-      const auto batch = training::synthetic_batch({flags.batch, flags.seq, options.model.vocab_size, false}, 5,
-                                                   static_cast<std::uint64_t>(step * 100 + rank));
+      const auto batch =
+          training::synthetic_batch({flags.batch, flags.seq, options.model.vocab_size, false}, 5,
+                                    static_cast<std::uint64_t>(step * 100 + rank));
       const auto counts = training::count_targets(batch.view(), heads);
       for (std::size_t k = 0; k < counts.size(); ++k) input.head_targets[k] += counts[k];
-      if (rank == session->rank()) input.micro_batches.push_back(training::upload(batch.view(), heads, model.inv_freq()));
+      if (rank == session->rank())
+        input.micro_batches.push_back(training::upload(batch.view(), heads, model.inv_freq()));
       Json rows;
       for (int row = 0; row < flags.batch; ++row)
         rows.push_back(std::vector<std::int32_t>(batch.tokens.begin() + row * flags.seq,

@@ -10,10 +10,13 @@
 
 namespace wmtp::test {
 
-inline void write_tensors(const std::filesystem::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors) {
+inline void write_tensors(const std::filesystem::path& path,
+                          const std::vector<std::pair<std::string, Tensor>>& tensors) {
   std::vector<checkpoint::StoredTensor> stored;
   for (const auto& [name, tensor] : tensors)
-    stored.push_back({.name = name, .dtype = checkpoint::to_stored(tensor.scalar_type()), .shape = tensor.sizes().vec()});
+    stored.push_back({.name = name,
+                      .dtype = checkpoint::to_stored(tensor.scalar_type()),
+                      .shape = tensor.sizes().vec()});
   checkpoint::SafetensorsWriter writer(path, stored);
   for (const checkpoint::StoredTensor& entry : writer.tensors())
     for (const auto& [name, tensor] : tensors)

@@ -1,4 +1,5 @@
-// A short training run on random batches, for tests that compare layouts: the same samples whatever the world size.
+// A short training run on random batches, for tests that compare layouts: the same samples whatever
+// the world size.
 #pragma once
 #include <vector>
 
@@ -20,8 +21,8 @@ class LawRun {
  public:
   LawRun(const model::ModelConfig& config, const LawLayout& layout, const parallel::Groups& groups);
 
-  // One optimizer step; micro-batch j of rank r is the (j * world + r)-th of the step. The last one of several has no
-  // target at all.
+  // One optimizer step; micro-batch j of rank r is the (j * world + r)-th of the step. The last one
+  // of several has no target at all.
   training::StepResult step();
 
   training::TrainableModel& model() { return model_; }

@@ -3,7 +3,8 @@
 namespace wmtp::test {
 namespace {
 
-training::AssembleOptions assemble_options(const model::ModelConfig& config, const LawLayout& layout) {
+training::AssembleOptions assemble_options(const model::ModelConfig& config,
+                                           const LawLayout& layout) {
   training::AssembleOptions options;
   options.model = config;
   options.transformer.recompute = layout.recompute;
@@ -14,7 +15,8 @@ training::AssembleOptions assemble_options(const model::ModelConfig& config, con
   return options;
 }
 
-training::SyntheticBatch micro_batch(const model::ModelConfig& config, int step, int index, bool empty) {
+training::SyntheticBatch micro_batch(const model::ModelConfig& config, int step, int index,
+                                     bool empty) {
   const training::SyntheticShape shape{
       .batch = 1 + index % 2, .seq = 24, .vocab_size = config.vocab_size, .mixed = true};
   auto batch = training::synthetic_batch(shape, 7, static_cast<std::uint64_t>(100 * step + index));
@@ -24,8 +26,12 @@ training::SyntheticBatch micro_batch(const model::ModelConfig& config, int step,
 
 }  // namespace
 
-LawRun::LawRun(const model::ModelConfig& config, const LawLayout& layout, const parallel::Groups& groups)
-    : config_(config), layout_(layout), groups_(groups), model_(assemble_options(config, layout), groups) {
+LawRun::LawRun(const model::ModelConfig& config, const LawLayout& layout,
+               const parallel::Groups& groups)
+    : config_(config),
+      layout_(layout),
+      groups_(groups),
+      model_(assemble_options(config, layout), groups) {
   model_.runtime().fill(training::random_weights(config, 3));
 }
 
@@ -38,7 +44,8 @@ training::StepResult LawRun::step() {
     const bool empty = index > 0 && index + 1 == layout_.num_micro_batches;
     const auto batch = micro_batch(config_, steps_done_, index, empty);
     const auto counts = training::count_targets(batch.view(), heads);
-    for (std::size_t head = 0; head < counts.size(); ++head) input.head_targets[head] += counts[head];
+    for (std::size_t head = 0; head < counts.size(); ++head)
+      input.head_targets[head] += counts[head];
     if (index % world == rank)
       input.micro_batches.push_back(training::upload(batch.view(), heads, model_.inv_freq()));
   }
@@ -53,7 +60,11 @@ LawRun::Part LawRun::part(std::size_t unit, const Tensor& shard) {
   return {shard.narrow(0, 0, owned.size()), owned.begin};
 }
 
-LawRun::Part LawRun::master(std::size_t unit) { return part(unit, model_.runtime().states()[unit].master); }
-LawRun::Part LawRun::grad(std::size_t unit) { return part(unit, model_.runtime().states()[unit].grad); }
+LawRun::Part LawRun::master(std::size_t unit) {
+  return part(unit, model_.runtime().states()[unit].master);
+}
+LawRun::Part LawRun::grad(std::size_t unit) {
+  return part(unit, model_.runtime().states()[unit].grad);
+}
 
 }  // namespace wmtp::test

@@ -25,7 +25,8 @@ TEST(MemoryPlan, FollowsTheFormulas) {
   const MemoryPlan plan = plan_memory(seven_b(4));
   EXPECT_NEAR(static_cast<double>(plan.state_bytes), 16 * p / 4, 1e-4 * 4 * p);
   EXPECT_NEAR(static_cast<double>(plan.buffer_bytes), 2 * 2 * u + 2 * 4 * u + 6 * r, 1e-4 * 4 * u);
-  EXPECT_LE(static_cast<double>(plan.total_bytes()) / (1 << 30), 30.0);   // the original goal per GPU
+  EXPECT_LE(static_cast<double>(plan.total_bytes()) / (1 << 30),
+            30.0);  // the original goal per GPU
 }
 
 TEST(MemoryPlan, ActivationsPerTokenOfTheSevenB) {
@@ -37,23 +38,27 @@ TEST(MemoryPlan, ActivationsPerTokenOfTheSevenB) {
 
 // What is really allocated for `small`, against the plan: state and slots within 5 %.
 TEST(MemoryPlan, EqualsWhatIsAllocated) {
-  for (auto strategy : {parallel::Strategy::no_shard, parallel::Strategy::shard_grad_op, parallel::Strategy::full_shard})
+  for (auto strategy : {parallel::Strategy::no_shard, parallel::Strategy::shard_grad_op,
+                        parallel::Strategy::full_shard})
     for (DType dtype : {kFloat32, kBFloat16}) {
       AssembleOptions options;
       options.model = model::preset("small");
       options.parallel.strategy = strategy;
       options.parallel.param_dtype = dtype;
       options.groups.groups = {{.name = "policy", .learning_rate = 1e-3, .weight_decay = 0}};
-      const auto gather = comm::make_single("g", c10::Device(c10::kCPU)), reduce = comm::make_single("r", c10::Device(c10::kCPU));
+      const auto gather = comm::make_single("g", c10::Device(c10::kCPU)),
+                 reduce = comm::make_single("r", c10::Device(c10::kCPU));
       TrainableModel model(options, {gather.get(), reduce.get()});
       MemoryRequest request;
       request.model = options.model;
       request.parallel = options.parallel;
       const MemoryPlan plan = plan_memory(request);
-      const double state = static_cast<double>(model.runtime().state_bytes() + model.optimizer().state_bytes());
+      const double state =
+          static_cast<double>(model.runtime().state_bytes() + model.optimizer().state_bytes());
       EXPECT_NEAR(state, static_cast<double>(plan.state_bytes), 0.05 * state) << name_of(strategy);
       const double buffers = static_cast<double>(model.runtime().buffer_bytes());
-      EXPECT_NEAR(buffers, static_cast<double>(plan.buffer_bytes), 0.05 * buffers + 1) << name_of(strategy);
+      EXPECT_NEAR(buffers, static_cast<double>(plan.buffer_bytes), 0.05 * buffers + 1)
+          << name_of(strategy);
     }
 }
 
@@ -63,7 +68,8 @@ TEST(MemoryPlan, ChoosesTheLeastThatFits) {
   EXPECT_EQ(choose_recompute(request, std::int64_t{120} << 30), model::Recompute::none);
   EXPECT_EQ(choose_recompute(request, std::int64_t{48} << 30), model::Recompute::light);
   EXPECT_EQ(choose_recompute(request, std::int64_t{30} << 30), model::Recompute::block);
-  EXPECT_WMTP_ERROR(choose_recompute(request, std::int64_t{10} << 30), ErrorKind::config, "a rank needs");
+  EXPECT_WMTP_ERROR(choose_recompute(request, std::int64_t{10} << 30), ErrorKind::config,
+                    "a rank needs");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// N ranks == 1 rank: gradients, parameters and loss, for every strategy, recompute level and number of micro-batches.
+// N ranks == 1 rank: gradients, parameters and loss, for every strategy, recompute level and number
+// of micro-batches.
 #include <ATen/Parallel.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
@@ -25,8 +26,11 @@ std::vector<NamedLayout> all_layouts(int world) {
   for (Strategy strategy : {Strategy::no_shard, Strategy::shard_grad_op, Strategy::full_shard})
     for (Recompute recompute : {Recompute::none, Recompute::light, Recompute::block})
       for (int accumulation : {1, 3})
-        layouts.push_back({fmt::format("{} recompute {} x {}", name_of(strategy), int(recompute), accumulation),
-                           {.strategy = strategy, .recompute = recompute, .num_micro_batches = world * accumulation}});
+        layouts.push_back(
+            {fmt::format("{} recompute {} x {}", name_of(strategy), int(recompute), accumulation),
+             {.strategy = strategy,
+              .recompute = recompute,
+              .num_micro_batches = world * accumulation}});
   layouts.push_back({"no_sync", {.num_micro_batches = 3 * world, .no_sync = true}});
   layouts.push_back({"prefetch 3", {.num_micro_batches = world, .prefetch = 3}});
   layouts.push_back({"prefetch 0", {.num_micro_batches = world, .prefetch = 0}});
@@ -46,27 +50,31 @@ Expected run_alone(const model::ModelConfig& config, LawLayout layout) {
   layout.recompute = model::Recompute::none;
   LawRun run(config, layout, {gather.get(), reduce.get()});
   Expected expected;
-  for (std::size_t u = 0; u < run.num_units(); ++u) expected.start.push_back(run.master(u).values.clone());
+  for (std::size_t u = 0; u < run.num_units(); ++u)
+    expected.start.push_back(run.master(u).values.clone());
   for (int step = 0; step < kSteps; ++step) {
     expected.losses.push_back(run.step().loss);
     for (std::size_t u = 0; step == 0 && u < run.num_units(); ++u)
       expected.first_grads.push_back(run.grad(u).values.clone());
   }
-  for (std::size_t u = 0; u < run.num_units(); ++u) expected.end.push_back(run.master(u).values.clone());
+  for (std::size_t u = 0; u < run.num_units(); ++u)
+    expected.end.push_back(run.master(u).values.clone());
   return expected;
 }
 
 // Norm of (mine - theirs) over all ranks' parts.
-double distance(comm::Communicator& group, const LawRun::Part& mine, const Tensor& whole, bool counts) {
+double distance(comm::Communicator& group, const LawRun::Part& mine, const Tensor& whole,
+                bool counts) {
   const Tensor theirs = whole.narrow(0, mine.begin, mine.values.numel());
-  const double local = counts ? mine.values.sub(theirs).to(at::kDouble).pow(2).sum().item<double>() : 0;
+  const double local =
+      counts ? mine.values.sub(theirs).to(at::kDouble).pow(2).sum().item<double>() : 0;
   const Tensor sum = at::tensor({local}, at::kDouble);
   group.all_reduce(sum).wait();
   return std::sqrt(sum.item<double>());
 }
 
-void check_layout(const NamedLayout& one, const model::ModelConfig& config, const parallel::Groups& groups,
-                  const Expected& expected) {
+void check_layout(const NamedLayout& one, const model::ModelConfig& config,
+                  const parallel::Groups& groups, const Expected& expected) {
   SCOPED_TRACE(one.name);
   LawRun run(config, one.layout, groups), again(config, one.layout, groups);
   const bool counts = run.model().runtime().counts_once();
@@ -82,8 +90,10 @@ void check_layout(const NamedLayout& one, const model::ModelConfig& config, cons
   }
   for (std::size_t u = 0; u < run.num_units(); ++u) {
     const double update = expected.end[u].sub(expected.start[u]).norm().item<double>();
-    EXPECT_LE(distance(*groups.reduce, run.master(u), expected.end[u], counts), 1e-3 * update) << "weights of unit " << u;
-    EXPECT_TRUE(run.master(u).values.equal(again.master(u).values)) << "a rerun differs in unit " << u;
+    EXPECT_LE(distance(*groups.reduce, run.master(u), expected.end[u], counts), 1e-3 * update)
+        << "weights of unit " << u;
+    EXPECT_TRUE(run.master(u).values.equal(again.master(u).values))
+        << "a rerun differs in unit " << u;
   }
 }
 
@@ -108,10 +118,18 @@ void law(int ranks) {
   run_rank_of_law();
 }
 
-TEST(ParallelLawMultirank, OneRank) { law(1); }
-TEST(ParallelLawMultirank, TwoRanks) { law(2); }
-TEST(ParallelLawMultirank, ThreeRanks) { law(3); }
-TEST(ParallelLawMultirank, FourRanks) { law(4); }
+TEST(ParallelLawMultirank, OneRank) {
+  law(1);
+}
+TEST(ParallelLawMultirank, TwoRanks) {
+  law(2);
+}
+TEST(ParallelLawMultirank, ThreeRanks) {
+  law(3);
+}
+TEST(ParallelLawMultirank, FourRanks) {
+  law(4);
+}
 
 }  // namespace
 }  // namespace wmtp::test

@@ -12,7 +12,7 @@
 namespace wmtp::test {
 namespace {
 
-constexpr int kSignalled = 137;   // 128 + SIGKILL
+constexpr int kSignalled = 137;  // 128 + SIGKILL
 
 struct Rank {
   explicit Rank(const std::string& spec) {
@@ -22,7 +22,8 @@ struct Rank {
     session->connect();
   }
   LawRun run(parallel::Strategy strategy) {
-    return LawRun(model::preset("micro"), {.strategy = strategy, .num_micro_batches = session->world()},
+    return LawRun(model::preset("micro"),
+                  {.strategy = strategy, .num_micro_batches = session->world()},
                   {&session->gather_group(), &session->reduce_group()});
   }
   std::unique_ptr<comm::ProcessGroupSession> session;
@@ -46,7 +47,7 @@ TEST(StepFaultsMultirank, NanOnOneRankUpdatesNoRank) {
   for (auto strategy : {parallel::Strategy::full_shard, parallel::Strategy::no_shard}) {
     LawRun run = rank.run(strategy);
     const auto start = masters(run);
-    EXPECT_TRUE(run.step().applied);   // the control: a healthy step moves the weights
+    EXPECT_TRUE(run.step().applied);  // the control: a healthy step moves the weights
     const auto first = masters(run);
     EXPECT_FALSE(equal(start, first));
     EXPECT_FALSE(run.step().applied);
@@ -61,7 +62,8 @@ TEST(StepFaultsMultirank, NanOnOneRankUpdatesNoRank) {
 TEST(StepFaultsMultirank, ARankWithoutTargetsTakesPart) {
   if (!is_worker()) return expect_success(launch_ranks({.ranks = 3}));
   Rank rank("");
-  LawRun run = rank.run(parallel::Strategy::full_shard);   // the last micro-batch, rank 2's, has no target
+  LawRun run =
+      rank.run(parallel::Strategy::full_shard);  // the last micro-batch, rank 2's, has no target
   for (int step = 0; step < 3; ++step) {
     const auto result = run.step();
     EXPECT_TRUE(result.applied);
@@ -89,10 +91,18 @@ void killed_in(const std::string& point) {
   EXPECT_LT(seconds_since(start), 60);
 }
 
-TEST(StepFaultsMultirank, KilledInForward) { killed_in("step.forward.mid"); }
-TEST(StepFaultsMultirank, KilledInBackward) { killed_in("step.backward.mid"); }
-TEST(StepFaultsMultirank, KilledBeforeReduce) { killed_in("step.reduce.before"); }
-TEST(StepFaultsMultirank, KilledBeforeApply) { killed_in("step.apply.before"); }
+TEST(StepFaultsMultirank, KilledInForward) {
+  killed_in("step.forward.mid");
+}
+TEST(StepFaultsMultirank, KilledInBackward) {
+  killed_in("step.backward.mid");
+}
+TEST(StepFaultsMultirank, KilledBeforeReduce) {
+  killed_in("step.reduce.before");
+}
+TEST(StepFaultsMultirank, KilledBeforeApply) {
+  killed_in("step.apply.before");
+}
 
 // Every parameter arrives whole on rank 0, equal to what was drawn.
 TEST(StateDictMultirank, FullStateIsWhatWasDrawn) {

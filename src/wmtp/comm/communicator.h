@@ -59,7 +59,8 @@ class Communicator {
   // out = concatenation of every rank's `in`. REQUIRES out.numel() == world * in.numel().
   Work all_gather(const Tensor& out, const Tensor& in, std::string_view label = {});
   // out = this rank's slice of the sum of all `in`. REQUIRES in.numel() == world * out.numel();
-  // `out` may be this rank's slice of `in`: nothing is copied then, and the rest of `in` is scratch.
+  // `out` may be this rank's slice of `in`: nothing is copied then, and the rest of `in` is
+  // scratch.
   Work reduce_scatter(const Tensor& out, const Tensor& in, std::string_view label = {});
   Work all_reduce(const Tensor& in_out, std::string_view label = {});
   Work broadcast(const Tensor& in_out, int root, std::string_view label = {});

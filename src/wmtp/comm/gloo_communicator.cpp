@@ -17,10 +17,12 @@ class GlooCommunicator : public C10dCommunicator {
   std::string_view backend() const override { return "gloo"; }
 
  protected:
-  // Gloo has no reduce-scatter in c10d: an all-reduce, and our slice of it. In place nothing is copied.
+  // Gloo has no reduce-scatter in c10d: an all-reduce, and our slice of it. In place nothing is
+  // copied.
   Work do_reduce_scatter(const Tensor& out, const Tensor& in) override {
     const Tensor flat = in.view({-1});
-    const bool in_place = out.data_ptr() == flat.narrow(0, rank() * out.numel(), out.numel()).data_ptr();
+    const bool in_place =
+        out.data_ptr() == flat.narrow(0, rank() * out.numel(), out.numel()).data_ptr();
     Tensor sum = in_place ? flat : flat.clone();
     return launch(
         "reduce_scatter",

@@ -48,7 +48,9 @@ std::string to_hex(std::span<const std::uint8_t> bytes) {
   return text;
 }
 
-std::string sha256_hex(std::string_view bytes) { return to_hex(sha256(bytes)); }
+std::string sha256_hex(std::string_view bytes) {
+  return to_hex(sha256(bytes));
+}
 
 namespace {
 
@@ -75,13 +77,14 @@ std::uint32_t crc32c_portable(const std::byte* data, std::size_t size, std::uint
       crc ^= kCrcTable[7 - slice][(word >> (8 * slice)) & 255];
     data += 8, size -= 8;
   }
-  while (size-- > 0) crc = (crc >> 8) ^ kCrcTable[0][(crc ^ std::to_integer<std::uint32_t>(*data++)) & 255];
+  while (size-- > 0)
+    crc = (crc >> 8) ^ kCrcTable[0][(crc ^ std::to_integer<std::uint32_t>(*data++)) & 255];
   return crc;
 }
 
 #if defined(__x86_64__)
-__attribute__((target("sse4.2"))) std::uint32_t crc32c_sse42(const std::byte* data, std::size_t size,
-                                                             std::uint32_t crc) {
+__attribute__((target("sse4.2"))) std::uint32_t crc32c_sse42(const std::byte* data,
+                                                             std::size_t size, std::uint32_t crc) {
   std::uint64_t wide = crc;
   for (; size >= 8; data += 8, size -= 8) {
     std::uint64_t word;

@@ -22,28 +22,42 @@ Error::Error(ErrorKind kind, std::string_view module, std::string_view fact, std
 
 ExitCode exit_code(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::config: return ExitCode::config;
-    case ErrorKind::data: return ExitCode::data;
+    case ErrorKind::config:
+      return ExitCode::config;
+    case ErrorKind::data:
+      return ExitCode::data;
     case ErrorKind::io:
-    case ErrorKind::checkpoint: return ExitCode::storage;
+    case ErrorKind::checkpoint:
+      return ExitCode::storage;
     case ErrorKind::comm:
-    case ErrorKind::device: return ExitCode::retry;
-    case ErrorKind::numeric: return ExitCode::numeric;
-    case ErrorKind::internal: return ExitCode::internal;
+    case ErrorKind::device:
+      return ExitCode::retry;
+    case ErrorKind::numeric:
+      return ExitCode::numeric;
+    case ErrorKind::internal:
+      return ExitCode::internal;
   }
   return ExitCode::internal;
 }
 
 std::string_view name_of(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::config: return "config";
-    case ErrorKind::data: return "data";
-    case ErrorKind::io: return "io";
-    case ErrorKind::comm: return "comm";
-    case ErrorKind::device: return "device";
-    case ErrorKind::checkpoint: return "checkpoint";
-    case ErrorKind::numeric: return "numeric";
-    case ErrorKind::internal: return "internal";
+    case ErrorKind::config:
+      return "config";
+    case ErrorKind::data:
+      return "data";
+    case ErrorKind::io:
+      return "io";
+    case ErrorKind::comm:
+      return "comm";
+    case ErrorKind::device:
+      return "device";
+    case ErrorKind::checkpoint:
+      return "checkpoint";
+    case ErrorKind::numeric:
+      return "numeric";
+    case ErrorKind::internal:
+      return "internal";
   }
   return "internal";
 }

@@ -9,7 +9,8 @@
 
 namespace wmtp {
 
-// The bytes of a regular file of at most `max_bytes`; otherwise an Error of `kind` naming path and fact.
+// The bytes of a regular file of at most `max_bytes`; otherwise an Error of `kind` naming path and
+// fact.
 std::string read_file(const std::filesystem::path& path, std::size_t max_bytes,
                       ErrorKind kind = ErrorKind::io);
 

@@ -75,11 +75,14 @@ class StrictBuilder : public nlohmann::detail::json_sax_dom_parser<Json> {
 Json parse_json(std::string_view text, std::string_view name, const JsonLimits& limits,
                 ErrorKind kind) {
   if (text.size() > limits.max_bytes)
-    throw Error(kind, "json", fmt::format("{}: {} bytes of JSON, the limit is {}", name, text.size(), limits.max_bytes));
+    throw Error(
+        kind, "json",
+        fmt::format("{}: {} bytes of JSON, the limit is {}", name, text.size(), limits.max_bytes));
   Json root;
   StrictBuilder builder(root, limits.max_depth);
   if (!Json::sax_parse(text.begin(), text.end(), &builder))
-    throw Error(kind, "json", fmt::format("{}: {}", name, builder.problem()), "is the file complete?");
+    throw Error(kind, "json", fmt::format("{}: {}", name, builder.problem()),
+                "is the file complete?");
   return root;
 }
 

@@ -19,10 +19,14 @@ struct State {
 
 spdlog::level::level_enum spdlog_level(Level level) {
   switch (level) {
-    case Level::debug: return spdlog::level::debug;
-    case Level::info: return spdlog::level::info;
-    case Level::warn: return spdlog::level::warn;
-    case Level::error: return spdlog::level::err;
+    case Level::debug:
+      return spdlog::level::debug;
+    case Level::info:
+      return spdlog::level::info;
+    case Level::warn:
+      return spdlog::level::warn;
+    case Level::error:
+      return spdlog::level::err;
   }
   return spdlog::level::info;
 }
@@ -65,7 +69,9 @@ void write(Level level, std::string_view module, std::string_view text) {
     s.logger->log(spdlog_level(level), "[{}] {}{}", module, rank, text);
     return;
   }
-  nlohmann::ordered_json line{{"type", level >= Level::error ? "error" : level == Level::warn ? "warning" : "log"},
+  nlohmann::ordered_json line{{"type", level >= Level::error  ? "error"
+                                       : level == Level::warn ? "warning"
+                                                              : "log"},
                               {"ts", utc_timestamp()},
                               {"module", module},
                               {"message", std::string(text)}};

@@ -11,9 +11,9 @@ enum class Level { debug, info, warn, error };
 
 struct Options {
   Level level = Level::info;
-  bool json = false;      // one JSON object per line, for `--json` runs
+  bool json = false;  // one JSON object per line, for `--json` runs
   bool color = false;
-  int rank = -1;          // >= 0: shown in every line
+  int rank = -1;  // >= 0: shown in every line
 };
 
 void configure(const Options& options);

@@ -1,7 +1,8 @@
-// The one source of randomness: Philox4x32-10, counter-based, so any element of any stream can be drawn
-// by any rank at any time and nothing needs saving but seeds and names.
+// The one source of randomness: Philox4x32-10, counter-based, so any element of any stream can be
+// drawn by any rank at any time and nothing needs saving but seeds and names.
 //   key words = seed low, high; counter words = index low, high, stream low, high
-//   stream = first 8 bytes, little-endian, of SHA-256 of a name such as "order/0" or "init/lm_head.weight"
+//   stream = first 8 bytes, little-endian, of SHA-256 of a name such as "order/0" or
+//   "init/lm_head.weight"
 #pragma once
 #include <array>
 #include <cstdint>
@@ -17,7 +18,9 @@ PhiloxWords philox4x32_10(std::uint64_t seed, std::uint64_t stream, std::uint64_
 std::uint64_t stream_id(std::string_view name);
 
 // u = (word + 0.5) * 2^-32, in (0, 1).
-inline double unit_uniform(std::uint32_t word) { return (word + 0.5) * 0x1p-32; }
+inline double unit_uniform(std::uint32_t word) {
+  return (word + 0.5) * 0x1p-32;
+}
 // Four standard normals of one counter value: Box-Muller pairs of words (0, 1) and (2, 3).
 std::array<double, 4> four_normals(const PhiloxWords& words);
 

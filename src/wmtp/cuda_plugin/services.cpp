@@ -12,13 +12,16 @@ namespace {
 
 constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 
-int device_count() { return c10::cuda::device_count(); }
+int device_count() {
+  return c10::cuda::device_count();
+}
 
 GpuInfo device_info(int index) {
   cudaDeviceProp properties{};
   C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
   std::string uuid;
-  for (char byte : properties.uuid.bytes) uuid += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  for (char byte : properties.uuid.bytes)
+    uuid += fmt::format("{:02x}", static_cast<unsigned char>(byte));
   return {.name = properties.name,
           .uuid = uuid,
           .total_bytes = static_cast<std::int64_t>(properties.totalGlobalMem),
@@ -27,12 +30,19 @@ GpuInfo device_info(int index) {
           .minor = properties.minor};
 }
 
-void set_device(int index) { c10::cuda::set_device(static_cast<c10::DeviceIndex>(index)); }
-void* current_stream() { return c10::cuda::getCurrentCUDAStream().stream(); }
-void synchronize() { C10_CUDA_CHECK(cudaDeviceSynchronize()); }
+void set_device(int index) {
+  c10::cuda::set_device(static_cast<c10::DeviceIndex>(index));
+}
+void* current_stream() {
+  return c10::cuda::getCurrentCUDAStream().stream();
+}
+void synchronize() {
+  C10_CUDA_CHECK(cudaDeviceSynchronize());
+}
 
 GpuMemory memory(int index) {
-  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(static_cast<c10::DeviceIndex>(index));
+  const auto stats =
+      c10::cuda::CUDACachingAllocator::getDeviceStats(static_cast<c10::DeviceIndex>(index));
   std::size_t free = 0, total = 0;
   C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
   return {.allocated_bytes = stats.allocated_bytes[kAll].current,
@@ -51,8 +61,9 @@ std::string versions() {
   C10_CUDA_CHECK(cudaDriverGetVersion(&driver));
   C10_CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
   ncclGetVersion(&nccl);
-  return fmt::format("driver for CUDA {}.{}, CUDA runtime {}.{}, NCCL {}.{}.{}", driver / 1000, driver % 1000 / 10,
-                     runtime / 1000, runtime % 1000 / 10, nccl / 10000, nccl / 100 % 100, nccl % 100);
+  return fmt::format("driver for CUDA {}.{}, CUDA runtime {}.{}, NCCL {}.{}.{}", driver / 1000,
+                     driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10, nccl / 10000,
+                     nccl / 100 % 100, nccl % 100);
 }
 
 }  // namespace

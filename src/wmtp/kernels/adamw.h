@@ -8,14 +8,14 @@
 namespace wmtp::kernels {
 
 struct AdamW {
-  Tensor param;           // in/out: fp32 (fp64) master
-  Tensor grad;            // fp32, bf16 (fp64)
-  Tensor exp_avg, exp_avg_sq;   // in/out, dtype of param
-  Tensor compute_copy;    // out: param in the compute dtype; undefined: none
+  Tensor param;                // in/out: fp32 (fp64) master
+  Tensor grad;                 // fp32, bf16 (fp64)
+  Tensor exp_avg, exp_avg_sq;  // in/out, dtype of param
+  Tensor compute_copy;         // out: param in the compute dtype; undefined: none
   double learning_rate = 0, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
-  Tensor grad_scale;      // 0-d fp32 (fp64) on the device: clipping and loss scale
-  Tensor applied_steps;   // 0-d int64 on the device: updates done so far
-  Tensor apply;           // 0-d int32 on the device: 0 leaves everything as it is
+  Tensor grad_scale;     // 0-d fp32 (fp64) on the device: clipping and loss scale
+  Tensor applied_steps;  // 0-d int64 on the device: updates done so far
+  Tensor apply;          // 0-d int32 on the device: 0 leaves everything as it is
 };
 void adamw(const AdamW& args);
 

@@ -1,6 +1,6 @@
-// Causal attention inside documents: ATen's kernels called directly, no autograd. Query head i reads
-// key/value head floor(i * g / h).
-// N tokens of all documents end to end, H query heads, G key/value heads, E head features.
+// Causal attention inside documents: ATen's kernels called directly, no autograd. Query head i
+// reads key/value head floor(i * g / h). N tokens of all documents end to end, H query heads, G
+// key/value heads, E head features.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -10,10 +10,10 @@
 namespace wmtp::kernels {
 
 struct Documents {
-  std::vector<std::int32_t> start;   // D + 1 cumulative starts, start[0] = 0, start[D] = N
-  Tensor start_device;               // the same, int32 on the tensors' device (undefined on CPU)
+  std::vector<std::int32_t> start;  // D + 1 cumulative starts, start[0] = 0, start[D] = N
+  Tensor start_device;              // the same, int32 on the tensors' device (undefined on CPU)
   std::int32_t max_length = 0;
-  bool uniform = false;              // all documents have max_length tokens
+  bool uniform = false;  // all documents have max_length tokens
 };
 Documents make_documents(std::vector<std::int32_t> start, c10::Device device);
 
@@ -26,8 +26,8 @@ struct AttentionOptions {
 };
 
 struct AttentionResult {
-  Tensor out_NHE;                    // contiguous
-  Tensor lse, rng0, rng1;            // for the backward of the kernel that was chosen
+  Tensor out_NHE;          // contiguous
+  Tensor lse, rng0, rng1;  // for the backward of the kernel that was chosen
   AttentionChoice used = AttentionChoice::automatic;
 };
 AttentionResult attention(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v_NGE,
@@ -38,8 +38,8 @@ struct AttentionGrads {
 };
 struct AttentionBackward {
   Tensor dout_NHE, q_NHE, k_NGE, v_NGE;
-  const AttentionResult* forward = nullptr;   // BORROWS
-  const Documents* documents = nullptr;       // BORROWS
+  const AttentionResult* forward = nullptr;  // BORROWS
+  const Documents* documents = nullptr;      // BORROWS
   AttentionOptions options;
 };
 AttentionGrads attention_backward(const AttentionBackward& args);

@@ -13,8 +13,10 @@ void dropout(const Tensor& x_NI, const DropoutMask& mask, const Tensor& out_NI) 
       .vector("document", mask.document_N, rows, kInt32)
       .vector("position", mask.position_N, rows, kInt32);
   WMTP_CHECK(mask.p >= 0 && mask.p < 1, "dropout: p must lie in [0, 1)");
-  if (x_NI.is_cuda()) throw Error(ErrorKind::config, "kernels", "dropout has no GPU body yet", "set lora.dropout: 0");
-  x_NI.scalar_type() == kFloat64 ? cpu::dropout<double>(x_NI, mask, out_NI) : cpu::dropout<float>(x_NI, mask, out_NI);
+  if (x_NI.is_cuda())
+    throw Error(ErrorKind::config, "kernels", "dropout has no GPU body yet", "set lora.dropout: 0");
+  x_NI.scalar_type() == kFloat64 ? cpu::dropout<double>(x_NI, mask, out_NI)
+                                 : cpu::dropout<float>(x_NI, mask, out_NI);
 }
 
 }  // namespace wmtp::kernels

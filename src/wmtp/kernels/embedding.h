@@ -1,4 +1,5 @@
-// Rows of the embedding matrix by token id, and the scatter-add back. N tokens, V vocabulary, D features.
+// Rows of the embedding matrix by token id, and the scatter-add back. N tokens, V vocabulary, D
+// features.
 #pragma once
 #include "wmtp/tensor/tensor.h"
 

@@ -17,7 +17,8 @@ void linear_backward_input(const Tensor& dy_NO, const Tensor& weight_OI, const T
   at::mm_out(dx, dy_NO, weight_OI);
 }
 
-void linear_backward_weight(const Tensor& dy_NO, const Tensor& x_NI, const Tensor& dweight_OI, double alpha) {
+void linear_backward_weight(const Tensor& dy_NO, const Tensor& x_NI, const Tensor& dweight_OI,
+                            double alpha) {
   Tensor dweight = dweight_OI;
   const DType dtype = dweight.scalar_type();
   if (dtype == dy_NO.scalar_type())
@@ -33,7 +34,8 @@ void linear_add(const Tensor& x_NI, const Tensor& weight_OI, const Tensor& y_NO,
   at::addmm_out(y, y, x_NI, weight_OI.t(), 1, alpha);
 }
 
-void linear_backward_input_add(const Tensor& dy_NO, const Tensor& weight_OI, const Tensor& dx_NI, double alpha) {
+void linear_backward_input_add(const Tensor& dy_NO, const Tensor& weight_OI, const Tensor& dx_NI,
+                               double alpha) {
   Tensor dx = dx_NI;
   at::addmm_out(dx, dx, dy_NO, weight_OI, 1, alpha);
 }

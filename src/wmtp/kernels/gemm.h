@@ -1,16 +1,20 @@
-// The three GEMMs of a linear layer y = x W^T, on ATen's mm/addmm; all matrices may be row-strided views.
-// N rows, O outputs, I inputs.
+// The three GEMMs of a linear layer y = x W^T, on ATen's mm/addmm; all matrices may be row-strided
+// views. N rows, O outputs, I inputs.
 #pragma once
 #include "wmtp/tensor/tensor.h"
 
 namespace wmtp::kernels {
 
-void linear(const Tensor& x_NI, const Tensor& weight_OI, const Tensor& y_NO);                  // y  = x W^T
-void linear_backward_input(const Tensor& dy_NO, const Tensor& weight_OI, const Tensor& dx_NI); // dx = dy W
-// dW += dy^T x, accumulated in the dtype of dW (fp32 gradients of bf16 operands included), in place.
-void linear_backward_weight(const Tensor& dy_NO, const Tensor& x_NI, const Tensor& dweight_OI, double alpha = 1);
+void linear(const Tensor& x_NI, const Tensor& weight_OI, const Tensor& y_NO);  // y  = x W^T
+void linear_backward_input(const Tensor& dy_NO, const Tensor& weight_OI,
+                           const Tensor& dx_NI);  // dx = dy W
+// dW += dy^T x, accumulated in the dtype of dW (fp32 gradients of bf16 operands included), in
+// place.
+void linear_backward_weight(const Tensor& dy_NO, const Tensor& x_NI, const Tensor& dweight_OI,
+                            double alpha = 1);
 // y += alpha x W^T and dx += alpha dy W: the low-rank paths beside a frozen weight.
 void linear_add(const Tensor& x_NI, const Tensor& weight_OI, const Tensor& y_NO, double alpha);
-void linear_backward_input_add(const Tensor& dy_NO, const Tensor& weight_OI, const Tensor& dx_NI, double alpha);
+void linear_backward_input_add(const Tensor& dy_NO, const Tensor& weight_OI, const Tensor& dx_NI,
+                               double alpha);
 
 }  // namespace wmtp::kernels

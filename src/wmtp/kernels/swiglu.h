@@ -9,8 +9,8 @@ void swiglu(const Tensor& gate_up_N2F, const Tensor& out_NF);
 
 struct SwigluBackward {
   Tensor dout_NF;
-  Tensor gate_up_N2F;    // in/out: holds d gate | d up afterwards
-  Tensor out_NF;         // out, undefined unless wanted: the forward's result again (recompute)
+  Tensor gate_up_N2F;  // in/out: holds d gate | d up afterwards
+  Tensor out_NF;       // out, undefined unless wanted: the forward's result again (recompute)
 };
 void swiglu_backward(const SwigluBackward& args);
 

@@ -11,7 +11,8 @@ Range intersect(Range a, Range b) {
   return both.empty() ? Range{both.begin, both.begin} : both;
 }
 
-BucketPlan::BucketPlan(std::vector<ParamSpec> params, int world) : params_(std::move(params)), world_(world) {
+BucketPlan::BucketPlan(std::vector<ParamSpec> params, int world)
+    : params_(std::move(params)), world_(world) {
   WMTP_CHECK(world >= 1, "a plan needs at least one rank");
   for (const ParamSpec& param : params_) starts_.push_back(starts_.back() + param.numel());
   numel_ = starts_.back();
@@ -41,8 +42,8 @@ std::vector<UnitPlan> shard_plan(const std::vector<UnitSpec>& units, int world) 
   for (const UnitSpec& unit : units) {
     std::vector<ParamSpec> trained, frozen;
     for (const ParamSpec& param : unit.params) (param.trained ? trained : frozen).push_back(param);
-    plan.push_back({unit.name, BucketPlan(std::move(trained), world), BucketPlan(std::move(frozen), world), unit.kept,
-                    unit.full_precision});
+    plan.push_back({unit.name, BucketPlan(std::move(trained), world),
+                    BucketPlan(std::move(frozen), world), unit.kept, unit.full_precision});
   }
   return plan;
 }
@@ -51,10 +52,12 @@ std::vector<RowBox> row_boxes(const ParamSpec& param, Range in_param) {
   std::vector<RowBox> boxes;
   if (in_param.empty()) return boxes;
   if (param.shape.size() <= 1)
-    return {{.kind = 1, .offsets = {in_param.begin}, .shape = {in_param.size()}, .in_param = in_param}};
+    return {
+        {.kind = 1, .offsets = {in_param.begin}, .shape = {in_param.size()}, .in_param = in_param}};
   const std::int64_t columns = param.numel() / param.shape[0];
   auto add = [&](int kind, std::int64_t begin, std::int64_t end, std::vector<std::int64_t> shape) {
-    if (begin < end) boxes.push_back({kind, {begin / columns, begin % columns}, std::move(shape), {begin, end}});
+    if (begin < end)
+      boxes.push_back({kind, {begin / columns, begin % columns}, std::move(shape), {begin, end}});
   };
   std::int64_t at = in_param.begin;
   if (at % columns != 0) {

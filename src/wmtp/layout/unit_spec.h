@@ -1,6 +1,6 @@
-// What a model says of its weights: units in forward order, each a list of named parameters that lie end
-// to end in the unit's flat buffer. A parameter is a range of that buffer; sharding, gradients, optimizer
-// and checkpoints all speak in these ranges.
+// What a model says of its weights: units in forward order, each a list of named parameters that
+// lie end to end in the unit's flat buffer. A parameter is a range of that buffer; sharding,
+// gradients, optimizer and checkpoints all speak in these ranges.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -9,9 +9,9 @@
 namespace wmtp::layout {
 
 struct ParamSpec {
-  std::string name;                  // wmtp's name, e.g. model.layers.3.self_attn.q_proj.weight
+  std::string name;  // wmtp's name, e.g. model.layers.3.self_attn.q_proj.weight
   std::vector<std::int64_t> shape;
-  bool trained = true;               // frozen ones lie in a buffer of their own
+  bool trained = true;  // frozen ones lie in a buffer of their own
 
   std::int64_t numel() const {
     std::int64_t product = 1;
@@ -21,10 +21,10 @@ struct ParamSpec {
 };
 
 struct UnitSpec {
-  std::string name;                  // e.g. root, model.layers.3
+  std::string name;  // e.g. root, model.layers.3
   std::vector<ParamSpec> params;
-  bool kept = false;                 // stays gathered for the whole step (root, value head)
-  bool full_precision = false;       // computes in fp32 whatever the compute dtype (value head)
+  bool kept = false;            // stays gathered for the whole step (root, value head)
+  bool full_precision = false;  // computes in fp32 whatever the compute dtype (value head)
 
   std::int64_t numel() const {
     std::int64_t sum = 0;

@@ -21,7 +21,8 @@ struct Target {
 };
 
 std::array<Target, 7> targets_of(const ModelConfig& c, BlockParams& params) {
-  const std::int64_t q = c.num_heads * c.head_dim, kv = c.num_kv_heads * c.head_dim, d = c.dim, f = c.ffn_dim;
+  const std::int64_t q = c.num_heads * c.head_dim, kv = c.num_kv_heads * c.head_dim, d = c.dim,
+                     f = c.ffn_dim;
   return {{{"self_attn", "q_proj", &params.qkv, d, q, 0, false},
            {"self_attn", "k_proj", &params.qkv, d, kv, q, false},
            {"self_attn", "v_proj", &params.qkv, d, kv, q + kv, false},
@@ -37,10 +38,12 @@ kernels::DropoutMask draw_mask(const AdapterSource& source, const Target& target
   const Tensor streams = at::empty({count}, at::kLong);
   for (std::int64_t d = 0; d < count; ++d)
     streams.data_ptr<std::int64_t>()[d] = static_cast<std::int64_t>(
-        stream_id(fmt::format("dropout/{}.{}.{}/{}/{}", source.block, target.module, target.name, dropout.step,
-                              dropout.sample_ids[static_cast<std::size_t>(d)])));
+        stream_id(fmt::format("dropout/{}.{}.{}/{}/{}", source.block, target.module, target.name,
+                              dropout.step, dropout.sample_ids[static_cast<std::size_t>(d)])));
   auto rows_of = [&](const Tensor& all_N) {
-    return target.after_attention && source.rows_M.defined() ? at::index_select(all_N, 0, source.rows_M) : all_N;
+    return target.after_attention && source.rows_M.defined()
+               ? at::index_select(all_N, 0, source.rows_M)
+               : all_N;
   };
   return {.p = source.lora->dropout,
           .seed = dropout.seed,
@@ -64,7 +67,8 @@ void attach_adapters(const AdapterSource& source, BlockParams& params) {
     return views;
   };
   for (const Target& target : targets_of(*source.config, params)) {
-    if (std::ranges::find(source.lora->targets, target.name) == source.lora->targets.end()) continue;
+    if (std::ranges::find(source.lora->targets, target.name) == source.lora->targets.end())
+      continue;
     Adapter adapter;
     std::tie(adapter.a_RI, adapter.da_RI) = take(rank, target.inputs);
     std::tie(adapter.b_OR, adapter.db_OR) = take(target.outputs, rank);

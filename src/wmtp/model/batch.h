@@ -1,5 +1,5 @@
-// What the model reads of a micro-batch, on its device. N tokens of all documents end to end (padded rows are
-// documents too), M_k of them with a target for head k.
+// What the model reads of a micro-batch, on its device. N tokens of all documents end to end
+// (padded rows are documents too), M_k of them with a target for head k.
 #pragma once
 #include <optional>
 #include <vector>
@@ -12,8 +12,8 @@ namespace wmtp::model {
 
 // The rows at which one head predicts, and what.
 struct HeadTargets {
-  Tensor rows_M;       // int32, ascending; source positions i
-  Tensor targets_M;    // int32; token i + k
+  Tensor rows_M;     // int32, ascending; source positions i
+  Tensor targets_M;  // int32; token i + k
   std::int64_t count() const { return rows_M.size(0); }
 };
 
@@ -21,16 +21,16 @@ struct HeadTargets {
 struct Dropout {
   std::uint64_t seed = 0;
   std::int64_t step = 0;
-  std::vector<std::uint64_t> sample_ids;   // one per document
-  Tensor document_N, position_N;           // int32
+  std::vector<std::uint64_t> sample_ids;  // one per document
+  Tensor document_N, position_N;          // int32
 };
 
 struct Batch {
-  Tensor tokens_N;                   // int32
+  Tensor tokens_N;  // int32
   kernels::Documents documents;
   kernels::RopeTable rope;
-  std::vector<HeadTargets> heads;    // one per prediction head; may be empty for value-only passes
-  std::optional<Dropout> dropout = {};   // absent: evaluation
+  std::vector<HeadTargets> heads;  // one per prediction head; may be empty for value-only passes
+  std::optional<Dropout> dropout = {};  // absent: evaluation
   std::int64_t num_tokens() const { return tokens_N.size(0); }
 };
 

@@ -17,7 +17,8 @@ at::TensorOptions statistics(const Tensor& like) {
 }
 
 // out = RMSNorm(stream); returns the stream's value. The sum takes the storage of the pending part.
-Tensor normalise(const ResidualStream& in, const NormWeight& norm, double eps, Tensor& out_ND, Tensor& rstd_N) {
+Tensor normalise(const ResidualStream& in, const NormWeight& norm, double eps, Tensor& out_ND,
+                 Tensor& rstd_N) {
   const bool adds = in.pending_ND.defined();
   const Tensor value_ND = adds ? in.pending_ND : in.base_ND;
   out_ND = at::empty_like(in.base_ND);
@@ -40,7 +41,8 @@ struct Qkv {
   Tensor q_NHE, k_NGE, v_NGE;
 };
 
-// Heads as strided views of the fused projection; with a q/k norm q and k lie in a buffer of their own.
+// Heads as strided views of the fused projection; with a q/k norm q and k lie in a buffer of their
+// own.
 Qkv split_heads(const kernels::HeadShape& heads, const Tensor& qkv_NC, const Tensor& qk_NC) {
   const std::int64_t n = qkv_NC.size(0), e = heads.head_dim;
   const std::int64_t q_width = heads.num_heads * e, kv_width = heads.num_kv_heads * e;
@@ -71,18 +73,22 @@ void Block::run(const BlockParams& params, const ResidualStream& in, const Block
                  .qk_out = all.qk_NC,
                  .qk_rstd = all.qk_rstd});
   const Qkv qkv = split_heads(shape_.heads, all.qkv_NC, all.qk_NC);
-  all.attention = kernels::attention(qkv.q_NHE, qkv.k_NGE, qkv.v_NGE, *context.documents, context.attention);
+  all.attention =
+      kernels::attention(qkv.q_NHE, qkv.k_NGE, qkv.v_NGE, *context.documents, context.attention);
   const Tensor o_MK = take_rows(all.attention.out_NHE.flatten(1), all.rows_M);
-  const ResidualStream after_attention{take_rows(all.x_ND, all.rows_M), model::forward(params.o, o_MK)};
-  all.mid_MD = normalise(after_attention, params.post_norm, shape_.norm_eps, all.m_MD, all.rstd_mid_M);
+  const ResidualStream after_attention{take_rows(all.x_ND, all.rows_M),
+                                       model::forward(params.o, o_MK)};
+  all.mid_MD =
+      normalise(after_attention, params.post_norm, shape_.norm_eps, all.m_MD, all.rstd_mid_M);
   all.gate_up = model::forward(params.gate_up, all.m_MD);
   all.product_MF = at::empty({all.gate_up.size(0), all.gate_up.size(1) / 2}, all.gate_up.options());
   kernels::swiglu(all.gate_up, all.product_MF);
   down_MD = model::forward(params.down, all.product_MF);
 }
 
-BlockOutput Block::forward(const BlockParams& params, const ResidualStream& in, const Tensor& rows_M,
-                           const BlockContext& context, Recompute level, bool keep) const {
+BlockOutput Block::forward(const BlockParams& params, const ResidualStream& in,
+                           const Tensor& rows_M, const BlockContext& context, Recompute level,
+                           bool keep) const {
   BlockActivations all;
   all.rows_M = rows_M;
   BlockOutput out;
@@ -100,8 +106,8 @@ BlockOutput Block::forward(const BlockParams& params, const ResidualStream& in, 
   return out;
 }
 
-Tensor Block::backward(const BlockParams& params, BlockActivations kept, Tensor dy_MD, const BlockContext& context,
-                       Recompute level) const {
+Tensor Block::backward(const BlockParams& params, BlockActivations kept, Tensor dy_MD,
+                       const BlockContext& context, Recompute level) const {
   if (level == Recompute::block) {
     const ResidualStream in{kept.x_ND, Tensor()};
     Tensor down_MD;
@@ -112,8 +118,10 @@ Tensor Block::backward(const BlockParams& params, BlockActivations kept, Tensor 
   const Tensor do_MK = model::backward(params.o, take_rows(attention_out_NK, kept.rows_M), dmid_MD);
   Tensor do_NK = do_MK, dx_ND = dmid_MD;
   if (kept.rows_M.defined()) {
-    do_NK = at::zeros(attention_out_NK.sizes(), do_MK.options()).index_copy_(0, kept.rows_M.to(at::kLong), do_MK);
-    dx_ND = at::zeros(kept.x_ND.sizes(), dmid_MD.options()).index_copy_(0, kept.rows_M.to(at::kLong), dmid_MD);
+    do_NK = at::zeros(attention_out_NK.sizes(), do_MK.options())
+                .index_copy_(0, kept.rows_M.to(at::kLong), do_MK);
+    dx_ND = at::zeros(kept.x_ND.sizes(), dmid_MD.options())
+                .index_copy_(0, kept.rows_M.to(at::kLong), dmid_MD);
   }
   const Tensor da_ND = attention_backward(params, kept, do_NK, context);
   kernels::rms_norm_backward({.dout_ND = da_ND,
@@ -126,7 +134,8 @@ Tensor Block::backward(const BlockParams& params, BlockActivations kept, Tensor 
 }
 
 // dy_MD becomes the gradient of x'.
-Tensor Block::mlp_backward(const BlockParams& params, BlockActivations& kept, const Tensor& dy_MD) const {
+Tensor Block::mlp_backward(const BlockParams& params, BlockActivations& kept,
+                           const Tensor& dy_MD) const {
   if (!kept.m_MD.defined()) {
     kept.m_MD = at::empty_like(kept.mid_MD);
     kernels::rms_norm({.x_ND = kept.mid_MD,
@@ -138,7 +147,8 @@ Tensor Block::mlp_backward(const BlockParams& params, BlockActivations& kept, co
                        .rstd_N = kept.rstd_mid_M});
   }
   if (!kept.product_MF.defined()) {
-    kept.product_MF = at::empty({kept.gate_up.size(0), kept.gate_up.size(1) / 2}, kept.gate_up.options());
+    kept.product_MF =
+        at::empty({kept.gate_up.size(0), kept.gate_up.size(1) / 2}, kept.gate_up.options());
     kernels::swiglu(kept.gate_up, kept.product_MF);
   }
   const Tensor dproduct_MF = model::backward(params.down, kept.product_MF, dy_MD);
@@ -156,16 +166,17 @@ Tensor Block::mlp_backward(const BlockParams& params, BlockActivations& kept, co
 }
 
 // Returns the gradient of a = RMSNorm(x).
-Tensor Block::attention_backward(const BlockParams& params, BlockActivations& kept, const Tensor& do_NK,
-                                 const BlockContext& context) const {
+Tensor Block::attention_backward(const BlockParams& params, BlockActivations& kept,
+                                 const Tensor& do_NK, const BlockContext& context) const {
   const Qkv qkv = split_heads(shape_.heads, kept.qkv_NC, kept.qk_NC);
-  const auto grads = kernels::attention_backward({.dout_NHE = do_NK.view(kept.attention.out_NHE.sizes()),
-                                                  .q_NHE = qkv.q_NHE,
-                                                  .k_NGE = qkv.k_NGE,
-                                                  .v_NGE = qkv.v_NGE,
-                                                  .forward = &kept.attention,
-                                                  .documents = context.documents,
-                                                  .options = context.attention});
+  const auto grads =
+      kernels::attention_backward({.dout_NHE = do_NK.view(kept.attention.out_NHE.sizes()),
+                                   .q_NHE = qkv.q_NHE,
+                                   .k_NGE = qkv.k_NGE,
+                                   .v_NGE = qkv.v_NGE,
+                                   .forward = &kept.attention,
+                                   .documents = context.documents,
+                                   .options = context.attention});
   Tensor dqkv_NC = at::empty_like(kept.qkv_NC);
   kernels::rope_backward({.heads = shape_.heads,
                           .table = *context.rope,

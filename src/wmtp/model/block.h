@@ -1,4 +1,5 @@
-// The one transformer block, forward and backward written out (models differ in sizes, RoPE and q/k norm only):
+// The one transformer block, forward and backward written out (models differ in sizes, RoPE and q/k
+// norm only):
 //   a = RMSNorm(x);  q, k, v = a W^T, (normalised and) rotated;  o = causal attention
 //   x' = x + o Wo^T;  m = RMSNorm(x');  y = x' + (silu(m Wgate^T) * m Wup^T) Wdown^T
 // What is kept for the backward is decided here, by the recompute level.
@@ -13,7 +14,8 @@
 
 namespace wmtp::model {
 
-// none: keep all; light: recompute norms and SwiGLU, never a GEMM; block: keep the block's input only.
+// none: keep all; light: recompute norms and SwiGLU, never a GEMM; block: keep the block's input
+// only.
 enum class Recompute { none, light, block };
 
 struct BlockShape {
@@ -25,7 +27,7 @@ struct BlockShape {
 // A vector parameter and where its gradient goes.
 struct NormWeight {
   Tensor weight;
-  Tensor dweight;   // undefined: frozen, or no backward pass
+  Tensor dweight;  // undefined: frozen, or no backward pass
 };
 
 struct BlockParams {
@@ -33,10 +35,11 @@ struct BlockParams {
   NormWeight input_norm, post_norm, q_norm, k_norm;
 };
 
-// The residual stream between blocks: its value is base + pending. The sum is formed by the norm that reads it.
+// The residual stream between blocks: its value is base + pending. The sum is formed by the norm
+// that reads it.
 struct ResidualStream {
   Tensor base_ND;
-  Tensor pending_ND;   // undefined: nothing pending
+  Tensor pending_ND;  // undefined: nothing pending
 };
 
 // What all blocks of a micro-batch share. BORROWS.
@@ -47,31 +50,32 @@ struct BlockContext {
 };
 
 struct BlockActivations {
-  Tensor x_ND;                          // input of the block (always kept)
-  Tensor rows_M;                        // rows needed after the attention; undefined: all
+  Tensor x_ND;    // input of the block (always kept)
+  Tensor rows_M;  // rows needed after the attention; undefined: all
   Tensor rstd_in_N, a_ND;
-  Tensor qkv_NC, qk_NC, qk_rstd;        // qk: normalised and rotated q and k, where there is a q/k norm
+  Tensor qkv_NC, qk_NC, qk_rstd;  // qk: normalised and rotated q and k, where there is a q/k norm
   kernels::AttentionResult attention;
-  Tensor mid_MD, rstd_mid_M, m_MD;      // x' and its norm
+  Tensor mid_MD, rstd_mid_M, m_MD;  // x' and its norm
   Tensor gate_up, product_MF;
 };
 
 struct BlockOutput {
-  ResidualStream stream;                // M rows
-  BlockActivations kept;                // by level; empty with `keep` off
+  ResidualStream stream;  // M rows
+  BlockActivations kept;  // by level; empty with `keep` off
 };
 
 class Block {
  public:
   explicit Block(const BlockShape& shape) : shape_(shape) {}
 
-  // `rows_M` (int32, ascending; undefined = all): only these rows go on after the attention, so a head pays for
-  // its targets alone. `keep` off: nothing is kept (evaluation).
+  // `rows_M` (int32, ascending; undefined = all): only these rows go on after the attention, so a
+  // head pays for its targets alone. `keep` off: nothing is kept (evaluation).
   BlockOutput forward(const BlockParams& params, const ResidualStream& in, const Tensor& rows_M,
                       const BlockContext& context, Recompute level, bool keep) const;
 
-  // dy_MD: gradient of the output stream, overwritten. Returns the gradient of the input stream, [N, D]. Recomputes
-  // what the level left out, with the same weights: a recompute happens inside an acquire.
+  // dy_MD: gradient of the output stream, overwritten. Returns the gradient of the input stream,
+  // [N, D]. Recomputes what the level left out, with the same weights: a recompute happens inside
+  // an acquire.
   Tensor backward(const BlockParams& params, BlockActivations kept, Tensor dy_MD,
                   const BlockContext& context, Recompute level) const;
 

@@ -12,23 +12,27 @@ namespace wmtp::model {
 namespace {
 
 template <class T, class Draw>
-void fill(std::uint64_t seed, std::uint64_t stream, std::int64_t begin, const Tensor& out, Draw draw) {
+void fill(std::uint64_t seed, std::uint64_t stream, std::int64_t begin, const Tensor& out,
+          Draw draw) {
   T* data = out.data_ptr<T>();
   const std::int64_t end = begin + out.numel();
   // Whole counter values of four, the first and last perhaps cut.
   const std::int64_t first_index = begin / 4;
-  kernels::cpu::parallel_for((end + 3) / 4 - first_index, 4096, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t index = first_index + first; index < first_index + last; ++index) {
-      const auto four = draw(philox4x32_10(seed, stream, static_cast<std::uint64_t>(index)));
-      for (std::int64_t lane = 0; lane < 4; ++lane)
-        if (const std::int64_t i = 4 * index + lane; i >= begin && i < end)
-          data[i - begin] = static_cast<T>(static_cast<float>(four[static_cast<std::size_t>(lane)]));
-    }
-  });
+  kernels::cpu::parallel_for(
+      (end + 3) / 4 - first_index, 4096, [&](std::int64_t first, std::int64_t last) {
+        for (std::int64_t index = first_index + first; index < first_index + last; ++index) {
+          const auto four = draw(philox4x32_10(seed, stream, static_cast<std::uint64_t>(index)));
+          for (std::int64_t lane = 0; lane < 4; ++lane)
+            if (const std::int64_t i = 4 * index + lane; i >= begin && i < end)
+              data[i - begin] =
+                  static_cast<T>(static_cast<float>(four[static_cast<std::size_t>(lane)]));
+        }
+      });
 }
 
 template <class T>
-void draw_as(const layout::ParamSpec& param, std::uint64_t seed, double std, std::int64_t begin, const Tensor& out) {
+void draw_as(const layout::ParamSpec& param, std::uint64_t seed, double std, std::int64_t begin,
+             const Tensor& out) {
   const std::uint64_t stream = stream_id("init/" + param.name);
   if (param.name.ends_with("lora_A.weight")) {
     const double bound = 1.0 / std::sqrt(static_cast<double>(param.shape.at(1)));
@@ -48,9 +52,10 @@ void draw_as(const layout::ParamSpec& param, std::uint64_t seed, double std, std
 
 }  // namespace
 
-void draw_weights(const layout::ParamSpec& param, std::uint64_t seed, double std, std::int64_t begin,
-                  const Tensor& out) {
-  WMTP_CHECK(begin >= 0 && begin + out.numel() <= param.numel(), "a range outside the parameter was asked for");
+void draw_weights(const layout::ParamSpec& param, std::uint64_t seed, double std,
+                  std::int64_t begin, const Tensor& out) {
+  WMTP_CHECK(begin >= 0 && begin + out.numel() <= param.numel(),
+             "a range outside the parameter was asked for");
   if (param.name.ends_with("norm.weight")) {
     out.fill_(1.0);
   } else if (param.name.ends_with("lora_B.weight")) {

@@ -8,12 +8,14 @@
 
 namespace wmtp::model {
 
-LocalWeights::LocalWeights(std::vector<layout::UnitSpec> units, DType dtype, c10::Device device, bool with_grads)
+LocalWeights::LocalWeights(std::vector<layout::UnitSpec> units, DType dtype, c10::Device device,
+                           bool with_grads)
     : units_(std::move(units)) {
   const auto options = at::TensorOptions().dtype(dtype).device(device);
   for (const layout::UnitSpec& unit : units_) {
     std::int64_t trained = 0, frozen = 0;
-    for (const layout::ParamSpec& param : unit.params) (param.trained ? trained : frozen) += param.numel();
+    for (const layout::ParamSpec& param : unit.params)
+      (param.trained ? trained : frozen) += param.numel();
     weights_.push_back({trained > 0 ? at::empty({trained}, options) : Tensor(),
                         frozen > 0 ? at::empty({frozen}, options) : Tensor()});
     grads_.push_back(with_grads && trained > 0 ? at::zeros({trained}, options) : Tensor());

@@ -14,9 +14,10 @@ class LocalWeights : public WeightAccess, public GradSink {
   // Fills elements [begin, begin + out.numel()) of a parameter.
   using Fill = std::function<void(const layout::ParamSpec&, std::int64_t begin, const Tensor& out)>;
 
-  // OWNS per unit a flat buffer of its trained and one of its frozen parameters in `dtype` on `device`, and if
-  // `with_grads` a gradient buffer of the trained ones, zeroed.
-  LocalWeights(std::vector<layout::UnitSpec> units, DType dtype, c10::Device device, bool with_grads);
+  // OWNS per unit a flat buffer of its trained and one of its frozen parameters in `dtype` on
+  // `device`, and if `with_grads` a gradient buffer of the trained ones, zeroed.
+  LocalWeights(std::vector<layout::UnitSpec> units, DType dtype, c10::Device device,
+               bool with_grads);
   void fill(const Fill& fill);
 
   UnitBuffers acquire(UnitId unit, Pass) override { return weights_.at(index(unit)); }
@@ -34,7 +35,7 @@ class LocalWeights : public WeightAccess, public GradSink {
  private:
   struct Place {
     std::size_t unit = 0;
-    std::int64_t begin = 0;   // in its buffer
+    std::int64_t begin = 0;  // in its buffer
     const layout::ParamSpec* param = nullptr;
     Tensor of(const Tensor& flat) const { return flat.narrow(0, begin, param->numel()); }
   };

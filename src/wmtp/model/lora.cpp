@@ -13,7 +13,7 @@
 namespace wmtp::model {
 namespace {
 
-constexpr std::array<std::string_view, 7> kProjections{"q_proj", "k_proj",  "v_proj",   "o_proj",
+constexpr std::array<std::string_view, 7> kProjections{"q_proj",    "k_proj",  "v_proj",   "o_proj",
                                                        "gate_proj", "up_proj", "down_proj"};
 
 // "q_proj" of "model.layers.3.self_attn.q_proj.weight"; empty for other parameters.
@@ -34,26 +34,34 @@ LoraConfig checked(LoraConfig lora, const ModelConfig& config) {
   if (lora.rank < 1 || lora.rank > 1024)
     throw Error(ErrorKind::config, "lora", fmt::format("rank {} is not within 1..1024", lora.rank));
   if (!(lora.dropout >= 0 && lora.dropout < 1))
-    throw Error(ErrorKind::config, "lora", fmt::format("dropout {} is not within [0, 1)", lora.dropout));
+    throw Error(ErrorKind::config, "lora",
+                fmt::format("dropout {} is not within [0, 1)", lora.dropout));
   if (!(lora.alpha > 0 && std::isfinite(lora.alpha)))
-    throw Error(ErrorKind::config, "lora", fmt::format("alpha {} is not a positive number", lora.alpha));
+    throw Error(ErrorKind::config, "lora",
+                fmt::format("alpha {} is not a positive number", lora.alpha));
   std::vector<std::string> wanted, unknown;
   for (const std::string& target : lora.targets) {
     const auto name = projection_name(target);
     name ? wanted.emplace_back(*name) : unknown.emplace_back(target);
   }
   if (!unknown.empty())
-    throw Error(ErrorKind::config, "lora", fmt::format("unknown target modules {}", fmt::join(unknown, ", ")),
-                fmt::format("known are {} and Meta's wq wk wv wo w1 w3 w2", fmt::join(kProjections, ", ")));
+    throw Error(
+        ErrorKind::config, "lora",
+        fmt::format("unknown target modules {}", fmt::join(unknown, ", ")),
+        fmt::format("known are {} and Meta's wq wk wv wo w1 w3 w2", fmt::join(kProjections, ", ")));
   lora.targets.clear();
   for (std::string_view projection : kProjections)
-    if (std::ranges::find(wanted, projection) != wanted.end()) lora.targets.emplace_back(projection);
-  if (lora.targets.empty()) throw Error(ErrorKind::config, "lora", "no target modules", "name at least one projection");
+    if (std::ranges::find(wanted, projection) != wanted.end())
+      lora.targets.emplace_back(projection);
+  if (lora.targets.empty())
+    throw Error(ErrorKind::config, "lora", "no target modules", "name at least one projection");
   if (lora.scope == LoraScope::heads && config.n_future == 1)
-    throw Error(ErrorKind::config, "lora", "scope heads, but the model has no prediction heads of its own",
+    throw Error(ErrorKind::config, "lora",
+                "scope heads, but the model has no prediction heads of its own",
                 "use scope trunk or both");
   if (lora.scope == LoraScope::trunk && config.num_trunk_blocks() == 0 && !lora.train_heads)
-    throw Error(ErrorKind::config, "lora", "scope trunk, but every block of the model is a prediction head's",
+    throw Error(ErrorKind::config, "lora",
+                "scope trunk, but every block of the model is a prediction head's",
                 "use scope heads or both");
   return lora;
 }
@@ -77,8 +85,11 @@ std::vector<layout::UnitSpec> lora_units(const ModelConfig& config, const LoraCo
     for (layout::ParamSpec& param : units[u].params) {
       param.trained = false;
       const std::string_view projection = projection_of(param.name);
-      if (role != LoraRole::adapted || std::ranges::find(lora.targets, projection) == lora.targets.end()) continue;
-      const std::string module = param.name.substr(0, param.name.size() - std::string_view(".weight").size());
+      if (role != LoraRole::adapted ||
+          std::ranges::find(lora.targets, projection) == lora.targets.end())
+        continue;
+      const std::string module =
+          param.name.substr(0, param.name.size() - std::string_view(".weight").size());
       adapters.push_back({module + ".lora_A.weight", {lora.rank, param.shape[1]}});
       adapters.push_back({module + ".lora_B.weight", {param.shape[0], lora.rank}});
     }

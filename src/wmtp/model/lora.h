@@ -1,5 +1,6 @@
-// LoRA: y = x W^T + s dropout(x) A^T B^T with W frozen, A [r, in], B [out, r], s = alpha / r (rsLoRA: alpha / sqrt(r)).
-// B starts at zero, so at the start the output is the base's, bit for bit.
+// LoRA: y = x W^T + s dropout(x) A^T B^T with W frozen, A [r, in], B [out, r], s = alpha / r
+// (rsLoRA: alpha / sqrt(r)). B starts at zero, so at the start the output is the base's, bit for
+// bit.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,29 +11,31 @@
 
 namespace wmtp::model {
 
-enum class LoraScope { both, trunk, heads };   // heads: head 1's block and the extra heads
+enum class LoraScope { both, trunk, heads };  // heads: head 1's block and the extra heads
 
 struct LoraConfig {
   std::int64_t rank = 8;
   double alpha = 16, dropout = 0;
-  std::vector<std::string> targets{"q_proj", "k_proj", "v_proj", "o_proj"};   // transformers' short names
+  std::vector<std::string> targets{"q_proj", "k_proj", "v_proj",
+                                   "o_proj"};  // transformers' short names
   LoraScope scope = LoraScope::both;
-  bool train_heads = false;   // scope trunk: head blocks are trained whole
+  bool train_heads = false;  // scope trunk: head blocks are trained whole
   bool rslora = false;
 
   double scale() const;
   bool operator==(const LoraConfig&) const = default;
 };
 
-// Targets in either naming scheme to transformers' names, in the order of a block; Error config that lists every
-// unknown name, and for a rank, alpha, dropout or scope that cannot be.
+// Targets in either naming scheme to transformers' names, in the order of a block; Error config
+// that lists every unknown name, and for a rank, alpha, dropout or scope that cannot be.
 LoraConfig checked(LoraConfig lora, const ModelConfig& config);
 
 // How a unit takes part.
 enum class LoraRole { frozen, adapted, whole };
 LoraRole lora_role(const ModelConfig& config, const LoraConfig& lora, std::size_t unit);
 
-// model_units with the base frozen and the adapters behind it: per target A, then B, in the order of the block.
+// model_units with the base frozen and the adapters behind it: per target A, then B, in the order
+// of the block.
 std::vector<layout::UnitSpec> lora_units(const ModelConfig& config, const LoraConfig& lora);
 std::int64_t lora_parameters(const ModelConfig& config, const LoraConfig& lora);
 

@@ -26,13 +26,15 @@ Tensor low_rank(const Adapter& adapter, const Tensor& input_NI) {
   return u_NR;
 }
 
-void add_backward(const Adapter& adapter, const Tensor& x_NI, const Tensor& dy_NO, const Tensor& dx_NI) {
+void add_backward(const Adapter& adapter, const Tensor& x_NI, const Tensor& dy_NO,
+                  const Tensor& dx_NI) {
   const Tensor dy_part = outputs_of(adapter, dy_NO);
   const Tensor input_NI = dropped(adapter, x_NI);
   Tensor du_NR = at::empty({dy_NO.size(0), adapter.a_RI.size(0)}, dy_NO.options());
   kernels::linear_backward_input(dy_part, adapter.b_OR, du_NR);
   if (adapter.db_OR.defined()) {
-    kernels::linear_backward_weight(dy_part, low_rank(adapter, input_NI), adapter.db_OR, adapter.scale);
+    kernels::linear_backward_weight(dy_part, low_rank(adapter, input_NI), adapter.db_OR,
+                                    adapter.scale);
     kernels::linear_backward_weight(du_NR, input_NI, adapter.da_RI, adapter.scale);
   }
   if (!adapter.mask) {
@@ -51,8 +53,8 @@ Tensor forward(const Projection& projection, const Tensor& x_NI) {
   Tensor y_NO = at::empty({x_NI.size(0), projection.weight_OI.size(0)}, x_NI.options());
   kernels::linear(x_NI, projection.weight_OI, y_NO);
   for (const Adapter& adapter : projection.adapters)
-    kernels::linear_add(low_rank(adapter, dropped(adapter, x_NI)), adapter.b_OR, outputs_of(adapter, y_NO),
-                        adapter.scale);
+    kernels::linear_add(low_rank(adapter, dropped(adapter, x_NI)), adapter.b_OR,
+                        outputs_of(adapter, y_NO), adapter.scale);
   return y_NO;
 }
 

@@ -1,7 +1,6 @@
-// One linear map of a block, y = x W^T, as the forward and backward of the block call it. W may hold several
-// projections one below the other (q|k|v, gate|up): one GEMM. LoRA adapters add s dropout(x) A^T B^T to the outputs of
-// their own projection.
-// N rows, I inputs, O outputs, R rank.
+// One linear map of a block, y = x W^T, as the forward and backward of the block call it. W may
+// hold several projections one below the other (q|k|v, gate|up): one GEMM. LoRA adapters add s
+// dropout(x) A^T B^T to the outputs of their own projection. N rows, I inputs, O outputs, R rank.
 #pragma once
 #include <optional>
 #include <vector>
@@ -13,7 +12,7 @@ namespace wmtp::model {
 
 struct Adapter {
   Tensor a_RI, b_OR;
-  Tensor da_RI, db_OR;                       // where the gradients go (+=); undefined: no backward pass
+  Tensor da_RI, db_OR;  // where the gradients go (+=); undefined: no backward pass
   double scale = 1;
   std::int64_t first_output = 0;             // of the fused matrix
   std::optional<kernels::DropoutMask> mask;  // on the adapter's input
@@ -21,7 +20,7 @@ struct Adapter {
 
 struct Projection {
   Tensor weight_OI;
-  Tensor dweight_OI;                         // where the gradient goes (+=); undefined: frozen, or no backward pass
+  Tensor dweight_OI;  // where the gradient goes (+=); undefined: frozen, or no backward pass
   std::vector<Adapter> adapters;
 };
 

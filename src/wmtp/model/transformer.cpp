@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 
 #include "wmtp/core/error.h"
-#include "wmtp/model/adapters.h"
 #include "wmtp/kernels/embedding.h"
 #include "wmtp/kernels/gemm.h"
 #include "wmtp/kernels/linear_cross_entropy.h"
 #include "wmtp/kernels/rms_norm.h"
+#include "wmtp/model/adapters.h"
 
 namespace wmtp::model {
 namespace {
@@ -40,12 +40,13 @@ Transformer::Transformer(const ModelConfig& config, WeightAccess& access, GradSi
 
 std::string Transformer::block_name(UnitId unit) const {
   const std::int64_t block = unit.value() - 1;
-  return block < config_.num_layers() ? fmt::format("model.layers.{}", block)
-                                      : fmt::format("model.extra_heads.{}", block - config_.num_layers());
+  return block < config_.num_layers()
+             ? fmt::format("model.layers.{}", block)
+             : fmt::format("model.extra_heads.{}", block - config_.num_layers());
 }
 
-BlockParams Transformer::params_of(UnitId unit, const UnitBuffers& buffers, const Tensor& grad, const Batch& batch,
-                                   const Tensor& rows_M) const {
+BlockParams Transformer::params_of(UnitId unit, const UnitBuffers& buffers, const Tensor& grad,
+                                   const Batch& batch, const Tensor& rows_M) const {
   BlockParams params = block_params(config_, buffers, grad);
   if (options_.lora)
     attach_adapters({.config = &config_,
@@ -63,31 +64,37 @@ TrunkPass Transformer::forward_trunk(const Batch& batch) {
   TrunkPass pass;
   pass.root = std::make_unique<HeldRoot>(config_, access_, sink_);
   const Tensor& embedding_VD = pass.root->params().embedding_VD;
-  ResidualStream stream{at::empty({batch.num_tokens(), config_.dim}, embedding_VD.options()), Tensor()};
+  ResidualStream stream{at::empty({batch.num_tokens(), config_.dim}, embedding_VD.options()),
+                        Tensor()};
   kernels::embedding(batch.tokens_N, embedding_VD, stream.base_ND);
   for (std::int64_t i = 0; i < num_trunk_blocks_; ++i) {
     const AcquiredUnit unit(access_, trunk_unit(i), Pass::forward);
     const BlockParams params = params_of(trunk_unit(i), unit.buffers(), Tensor(), batch);
-    BlockOutput out = block_.forward(params, stream, Tensor(), context(batch), options_.recompute, sink_ != nullptr);
+    BlockOutput out = block_.forward(params, stream, Tensor(), context(batch), options_.recompute,
+                                     sink_ != nullptr);
     stream = std::move(out.stream);
     if (sink_) pass.blocks.push_back(std::move(out.kept));
   }
-  pass.hidden_ND = stream.pending_ND.defined() ? stream.pending_ND.add_(stream.base_ND) : stream.base_ND;
+  pass.hidden_ND =
+      stream.pending_ND.defined() ? stream.pending_ND.add_(stream.base_ND) : stream.base_ND;
   return pass;
 }
 
 HeadPass Transformer::forward_head(const TrunkPass& trunk, const Batch& batch, int head) {
   WMTP_CHECK(head >= 0 && head < config_.n_future, "no such prediction head");
-  const Tensor rows_M = needed_rows(batch.heads.at(static_cast<std::size_t>(head)), batch.num_tokens());
+  const Tensor rows_M =
+      needed_rows(batch.heads.at(static_cast<std::size_t>(head)), batch.num_tokens());
   HeadPass pass;
   pass.head = head;
   ResidualStream stream{trunk.hidden_ND, Tensor()};
   if (config_.n_future > 1) {
-    pass.unit = std::make_unique<AcquiredUnit>(access_, head_unit(head), sink_ ? Pass::backward : Pass::forward);
-    pass.params = params_of(head_unit(head), pass.unit->buffers(), sink_ ? sink_->open(head_unit(head)) : Tensor(),
-                            batch, rows_M);
+    pass.unit = std::make_unique<AcquiredUnit>(access_, head_unit(head),
+                                               sink_ ? Pass::backward : Pass::forward);
+    pass.params = params_of(head_unit(head), pass.unit->buffers(),
+                            sink_ ? sink_->open(head_unit(head)) : Tensor(), batch, rows_M);
     // Its backward follows at once, so recomputing a head would save nothing.
-    BlockOutput out = block_.forward(pass.params, stream, rows_M, context(batch), Recompute::none, sink_ != nullptr);
+    BlockOutput out = block_.forward(pass.params, stream, rows_M, context(batch), Recompute::none,
+                                     sink_ != nullptr);
     stream = std::move(out.stream);
     pass.kept = std::move(out.kept);
   } else if (rows_M.defined()) {
@@ -116,18 +123,18 @@ Tensor Transformer::nll(const TrunkPass& trunk, const HeadPass& pass, const Batc
                        .chunk_rows = options_.loss_chunk_rows});
 }
 
-Tensor Transformer::backward_head(TrunkPass& trunk, HeadPass pass, const Batch& batch, const Tensor& scale_M) {
+Tensor Transformer::backward_head(TrunkPass& trunk, HeadPass pass, const Batch& batch,
+                                  const Tensor& scale_M) {
   const RootParams& root = trunk.root->params();
   const HeadTargets& targets = batch.heads[static_cast<std::size_t>(pass.head)];
   const Tensor dnormed_MD = at::empty_like(pass.normed_MD);
-  const Tensor nll_M = kernels::nll_and_grad({.hidden_ND = pass.normed_MD,
-                                              .weight_VD = root.unembedding.weight_OI,
-                                              .rows_M = {},
-                                              .targets_M = targets.targets_M,
-                                              .chunk_rows = options_.loss_chunk_rows},
-                                             {.scale_M = scale_M,
-                                              .dhidden_ND = dnormed_MD,
-                                              .dweight_VD = root.unembedding.dweight_OI});
+  const Tensor nll_M = kernels::nll_and_grad(
+      {.hidden_ND = pass.normed_MD,
+       .weight_VD = root.unembedding.weight_OI,
+       .rows_M = {},
+       .targets_M = targets.targets_M,
+       .chunk_rows = options_.loss_chunk_rows},
+      {.scale_M = scale_M, .dhidden_ND = dnormed_MD, .dweight_VD = root.unembedding.dweight_OI});
   Tensor dstream_MD = at::zeros_like(pass.stream_MD);
   kernels::rms_norm_backward({.dout_ND = dnormed_MD,
                               .x_ND = pass.stream_MD,
@@ -137,7 +144,8 @@ Tensor Transformer::backward_head(TrunkPass& trunk, HeadPass pass, const Batch& 
                               .dweight_D = root.norm.dweight});
   Tensor dhidden_ND = dstream_MD;
   if (pass.unit) {
-    dhidden_ND = block_.backward(pass.params, std::move(pass.kept), dstream_MD, context(batch), Recompute::none);
+    dhidden_ND = block_.backward(pass.params, std::move(pass.kept), dstream_MD, context(batch),
+                                 Recompute::none);
     sink_->close(head_unit(pass.head));
   } else if (const Tensor rows_M = needed_rows(targets, batch.num_tokens()); rows_M.defined()) {
     dhidden_ND = at::zeros_like(trunk.hidden_ND).index_copy_(0, rows_M.to(at::kLong), dstream_MD);
@@ -147,13 +155,16 @@ Tensor Transformer::backward_head(TrunkPass& trunk, HeadPass pass, const Batch& 
 }
 
 void Transformer::backward_trunk(TrunkPass trunk, const Batch& batch) {
-  WMTP_CHECK(sink_ && trunk.dhidden_ND.defined(), "the trunk's backward needs a gradient from its heads");
+  WMTP_CHECK(sink_ && trunk.dhidden_ND.defined(),
+             "the trunk's backward needs a gradient from its heads");
   trunk.hidden_ND = Tensor();
   Tensor dx_ND = std::move(trunk.dhidden_ND);
   for (std::int64_t i = num_trunk_blocks_ - 1; i >= 0; --i) {
     const AcquiredUnit unit(access_, trunk_unit(i), Pass::backward);
-    const BlockParams params = params_of(trunk_unit(i), unit.buffers(), sink_->open(trunk_unit(i)), batch);
-    dx_ND = block_.backward(params, std::move(trunk.blocks.back()), dx_ND, context(batch), options_.recompute);
+    const BlockParams params =
+        params_of(trunk_unit(i), unit.buffers(), sink_->open(trunk_unit(i)), batch);
+    dx_ND = block_.backward(params, std::move(trunk.blocks.back()), dx_ND, context(batch),
+                            options_.recompute);
     trunk.blocks.pop_back();
     sink_->close(trunk_unit(i));
   }

@@ -1,8 +1,10 @@
 // The whole model as the training step drives it, on one micro-batch:
-//   trunk forward; then head by head: forward, loss, backward into the trunk's gradient; then the trunk's backward.
-// Heads are parallel: each is one block on the same trunk output, then the shared final norm and unembedding. A plain
-// next-token model has one head without a block. Logits of one chunk of one head are all that ever exists.
-// Units: 0 the root (embedding, unembedding, final norm), then trunk blocks, then head blocks.
+//   trunk forward; then head by head: forward, loss, backward into the trunk's gradient; then the
+//   trunk's backward.
+// Heads are parallel: each is one block on the same trunk output, then the shared final norm and
+// unembedding. A plain next-token model has one head without a block. Logits of one chunk of one
+// head are all that ever exists. Units: 0 the root (embedding, unembedding, final norm), then trunk
+// blocks, then head blocks.
 #pragma once
 #include <memory>
 #include <vector>
@@ -19,8 +21,8 @@ namespace wmtp::model {
 struct TransformerOptions {
   Recompute recompute = Recompute::none;
   kernels::AttentionOptions attention;
-  std::int64_t loss_chunk_rows = 0;   // 0: the kernel's own choice
-  std::optional<LoraConfig> lora = {};   // the units are those of lora_units
+  std::int64_t loss_chunk_rows = 0;     // 0: the kernel's own choice
+  std::optional<LoraConfig> lora = {};  // the units are those of lora_units
 };
 
 // The root unit, held from the trunk's forward to the end of its backward.
@@ -36,24 +38,25 @@ class HeldRoot {
 
 struct TrunkPass {
   std::unique_ptr<HeldRoot> root;
-  Tensor hidden_ND;                        // the trunk's output
-  std::vector<BlockActivations> blocks;    // empty without `keep`
-  Tensor dhidden_ND;                       // what the heads have handed back so far
+  Tensor hidden_ND;                      // the trunk's output
+  std::vector<BlockActivations> blocks;  // empty without `keep`
+  Tensor dhidden_ND;                     // what the heads have handed back so far
 };
 
 // One head between its forward and its backward; holds its block's weights.
 struct HeadPass {
-  int head = 0;                            // from 0
-  std::unique_ptr<AcquiredUnit> unit;      // null for a plain model
+  int head = 0;                        // from 0
+  std::unique_ptr<AcquiredUnit> unit;  // null for a plain model
   BlockParams params;
   BlockActivations kept;
-  Tensor stream_MD, rstd_M, normed_MD;     // around the final norm; M = rows with a target
+  Tensor stream_MD, rstd_M, normed_MD;  // around the final norm; M = rows with a target
 };
 
 class Transformer {
  public:
   // BORROWS access and sink. sink null: no gradients, nothing is kept.
-  Transformer(const ModelConfig& config, WeightAccess& access, GradSink* sink, const TransformerOptions& options = {});
+  Transformer(const ModelConfig& config, WeightAccess& access, GradSink* sink,
+              const TransformerOptions& options = {});
 
   const ModelConfig& config() const { return config_; }
 
@@ -61,7 +64,8 @@ class Transformer {
   HeadPass forward_head(const TrunkPass& trunk, const Batch& batch, int head);
   // Per-row NLL of the head's targets, fp32 (fp64). No gradient.
   Tensor nll(const TrunkPass& trunk, const HeadPass& pass, const Batch& batch) const;
-  // NLL again, with the backward: scale_M is each row's weight over its normaliser. Adds to the trunk's gradient.
+  // NLL again, with the backward: scale_M is each row's weight over its normaliser. Adds to the
+  // trunk's gradient.
   Tensor backward_head(TrunkPass& trunk, HeadPass pass, const Batch& batch, const Tensor& scale_M);
   // Consumes the pass. REQUIRES at least one backward_head, or dhidden_ND set.
   void backward_trunk(TrunkPass trunk, const Batch& batch);
@@ -70,12 +74,16 @@ class Transformer {
 
  private:
   UnitId trunk_unit(std::int64_t block) const { return UnitId(static_cast<int>(1 + block)); }
-  UnitId head_unit(int head) const { return UnitId(static_cast<int>(1 + num_trunk_blocks_ + head)); }
+  UnitId head_unit(int head) const {
+    return UnitId(static_cast<int>(1 + num_trunk_blocks_ + head));
+  }
   std::string block_name(UnitId unit) const;
   // Views of a block's weights, adapters included; `grad` undefined: forward only.
-  BlockParams params_of(UnitId unit, const UnitBuffers& buffers, const Tensor& grad, const Batch& batch,
-                        const Tensor& rows_M = {}) const;
-  BlockContext context(const Batch& batch) const { return {&batch.documents, &batch.rope, options_.attention}; }
+  BlockParams params_of(UnitId unit, const UnitBuffers& buffers, const Tensor& grad,
+                        const Batch& batch, const Tensor& rows_M = {}) const;
+  BlockContext context(const Batch& batch) const {
+    return {&batch.documents, &batch.rope, options_.attention};
+  }
 
   ModelConfig config_;
   WeightAccess& access_;

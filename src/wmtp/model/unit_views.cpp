@@ -15,14 +15,16 @@ class FlatReader {
   Projection matrix(std::int64_t rows, std::int64_t columns) {
     const std::int64_t begin = advance(rows * columns);
     auto view = [&](const Tensor& flat) {
-      return flat.defined() ? flat.narrow(0, begin, rows * columns).view({rows, columns}) : Tensor();
+      return flat.defined() ? flat.narrow(0, begin, rows * columns).view({rows, columns})
+                            : Tensor();
     };
     return {view(weights_), view(grad_), {}};
   }
 
   NormWeight vector(std::int64_t size) {
     const std::int64_t begin = advance(size);
-    return {weights_.narrow(0, begin, size), grad_.defined() ? grad_.narrow(0, begin, size) : Tensor()};
+    return {weights_.narrow(0, begin, size),
+            grad_.defined() ? grad_.narrow(0, begin, size) : Tensor()};
   }
 
  private:
@@ -47,7 +49,8 @@ BlockShape block_shape(const ModelConfig& config) {
           .qk_norm = config.qk_norm};
 }
 
-BlockParams block_params(const ModelConfig& config, const UnitBuffers& buffers, const Tensor& grad) {
+BlockParams block_params(const ModelConfig& config, const UnitBuffers& buffers,
+                         const Tensor& grad) {
   FlatReader reader(buffers, grad);
   const std::int64_t q_width = config.num_heads * config.head_dim;
   const std::int64_t kv_width = config.num_kv_heads * config.head_dim;

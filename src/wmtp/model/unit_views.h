@@ -8,13 +8,14 @@ namespace wmtp::model {
 
 BlockShape block_shape(const ModelConfig& config);
 
-// q, k, v, o, gate, up, down, input norm, post norm, then q and k norm where the model has them: q|k|v and gate|up
-// are each one contiguous matrix. `grad` (undefined: no backward) has the ranges of buffers.trained.
+// q, k, v, o, gate, up, down, input norm, post norm, then q and k norm where the model has them:
+// q|k|v and gate|up are each one contiguous matrix. `grad` (undefined: no backward) has the ranges
+// of buffers.trained.
 BlockParams block_params(const ModelConfig& config, const UnitBuffers& buffers, const Tensor& grad);
 
 struct RootParams {
-  Projection unembedding;          // [V, D]
-  Tensor embedding_VD, dembedding_VD;   // tied: the same storage as the unembedding
+  Projection unembedding;              // [V, D]
+  Tensor embedding_VD, dembedding_VD;  // tied: the same storage as the unembedding
   NormWeight norm;
 };
 RootParams root_params(const ModelConfig& config, const UnitBuffers& buffers, const Tensor& grad);

@@ -24,7 +24,8 @@ Tensor dropped(const Tensor& x, const std::optional<kernels::DropoutMask>& mask)
 
 }  // namespace
 
-ValueHead::ValueHead(ValueHeadType type, std::int64_t dim) : type_(type), unit_(value_head_unit(type, dim)) {
+ValueHead::ValueHead(ValueHeadType type, std::int64_t dim)
+    : type_(type), unit_(value_head_unit(type, dim)) {
   std::int64_t at = 0;
   for (const layout::ParamSpec& param : unit_.params) {
     if (param.shape.size() == 2) layers_.push_back({param.shape[1], param.shape[0], at});
@@ -72,9 +73,10 @@ Tensor ValueHead::backward(const Tensor& weights, const Tensor& grads, const Val
   return dx;
 }
 
-void ValueHead::draw(const layout::ParamSpec& param, std::uint64_t seed, double bias_init, std::int64_t begin,
-                     const Tensor& out) const {
-  WMTP_CHECK(begin >= 0 && begin + out.numel() <= param.numel(), "a range outside the parameter was asked for");
+void ValueHead::draw(const layout::ParamSpec& param, std::uint64_t seed, double bias_init,
+                     std::int64_t begin, const Tensor& out) const {
+  WMTP_CHECK(begin >= 0 && begin + out.numel() <= param.numel(),
+             "a range outside the parameter was asked for");
   const std::size_t index = [&] {
     for (std::size_t i = 0; i < unit_.params.size(); ++i)
       if (unit_.params[i].name == param.name) return i;
@@ -90,7 +92,8 @@ void ValueHead::draw(const layout::ParamSpec& param, std::uint64_t seed, double 
   const Tensor values = at::empty_like(out, out.options().dtype(at::kDouble));
   for (std::int64_t i = 0; i < out.numel(); ++i) {
     const auto element = static_cast<std::uint64_t>(begin + i);
-    values.data_ptr<double>()[i] = static_cast<float>(bound * (2 * unit_uniform(stream.at(element / 4)[element % 4]) - 1));
+    values.data_ptr<double>()[i] =
+        static_cast<float>(bound * (2 * unit_uniform(stream.at(element / 4)[element % 4]) - 1));
   }
   out.copy_(values);
 }

@@ -1,13 +1,13 @@
-// How the model reaches its weights and hands on its gradients, without knowing who keeps them: one process, or a
-// sharded run that gathers them from all ranks.
+// How the model reaches its weights and hands on its gradients, without knowing who keeps them: one
+// process, or a sharded run that gathers them from all ranks.
 #pragma once
 #include "wmtp/core/strong_ids.h"
 #include "wmtp/tensor/tensor.h"
 
 namespace wmtp::model {
 
-// The flat buffers of one unit: parameters lie end to end in the order of its UnitSpec, trained ones in one
-// buffer, frozen ones in the other. An absent part is an undefined tensor.
+// The flat buffers of one unit: parameters lie end to end in the order of its UnitSpec, trained
+// ones in one buffer, frozen ones in the other. An absent part is an undefined tensor.
 struct UnitBuffers {
   Tensor trained, frozen;
 };
@@ -17,8 +17,9 @@ enum class Pass { forward, backward };
 class WeightAccess {
  public:
   virtual ~WeightAccess() = default;
-  // Weights in the compute dtype, valid until release. COLLECTIVE in sharded runs: all ranks acquire the same
-  // units in the same order. STREAM: ready for work enqueued on the current stream.
+  // Weights in the compute dtype, valid until release. COLLECTIVE in sharded runs: all ranks
+  // acquire the same units in the same order. STREAM: ready for work enqueued on the current
+  // stream.
   virtual UnitBuffers acquire(UnitId unit, Pass pass) = 0;
   virtual void release(UnitId unit, Pass pass) = 0;
 };
@@ -26,7 +27,8 @@ class WeightAccess {
 class GradSink {
  public:
   virtual ~GradSink() = default;
-  // Where the gradients of the unit's trained parameters are added up (+=): same ranges as the weights.
+  // Where the gradients of the unit's trained parameters are added up (+=): same ranges as the
+  // weights.
   virtual Tensor open(UnitId unit) = 0;
   // This micro-batch has added everything it has to the unit. COLLECTIVE in sharded runs.
   virtual void close(UnitId unit) = 0;

@@ -18,7 +18,8 @@ AdamW::AdamW(std::vector<TrainedShard> shards, ParamGroups groups, const AdamWSe
     exp_avg_.push_back(at::zeros_like(shard.master));
     exp_avg_sq_.push_back(at::zeros_like(shard.master));
   }
-  applied_steps_ = at::zeros({}, shards_.front().master.options().dtype(at::kLong).pinned_memory(false));
+  applied_steps_ =
+      at::zeros({}, shards_.front().master.options().dtype(at::kLong).pinned_memory(false));
 }
 
 void AdamW::apply(const UpdateControl& control) {
@@ -26,14 +27,16 @@ void AdamW::apply(const UpdateControl& control) {
     for (const GroupRange& range : ranges_[i]) {
       const GroupSettings& group = groups_.groups.at(range.group);
       auto part = [&](const Tensor& flat) {
-        return flat.defined() ? flat.narrow(0, range.in_shard.begin, range.in_shard.size()) : Tensor();
+        return flat.defined() ? flat.narrow(0, range.in_shard.begin, range.in_shard.size())
+                              : Tensor();
       };
       kernels::adamw({.param = part(shards_[i].master),
                       .grad = part(shards_[i].grad),
                       .exp_avg = part(exp_avg_[i]),
                       .exp_avg_sq = part(exp_avg_sq_[i]),
                       .compute_copy = part(shards_[i].compute_copy),
-                      .learning_rate = std::max(group.learning_rate * control.schedule_factor, control.min_learning_rate),
+                      .learning_rate = std::max(group.learning_rate * control.schedule_factor,
+                                                control.min_learning_rate),
                       .beta1 = settings_.beta1,
                       .beta2 = settings_.beta2,
                       .eps = settings_.eps,

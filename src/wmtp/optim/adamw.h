@@ -1,5 +1,5 @@
-// AdamW over the shards of all units: one launch a unit (and group). Moments live here; they are part of the state
-// that is saved.
+// AdamW over the shards of all units: one launch a unit (and group). Moments live here; they are
+// part of the state that is saved.
 #pragma once
 #include <vector>
 
@@ -15,15 +15,16 @@ struct AdamWSettings {
 // One unit's trained shard. BORROWS (tensors share storage with the owner's).
 struct TrainedShard {
   layout::BucketPlan plan;
-  int rank = 0;            // which part of the plan this shard is
+  int rank = 0;  // which part of the plan this shard is
   Tensor master, grad;
-  Tensor compute_copy;     // undefined: none to keep up to date
+  Tensor compute_copy;  // undefined: none to keep up to date
 };
 
-// What the step decided, all on the device: a bad step updates nothing and the host need not know yet.
+// What the step decided, all on the device: a bad step updates nothing and the host need not know
+// yet.
 struct UpdateControl {
-  Tensor grad_scale;       // 0-d fp32 (fp64)
-  Tensor apply;            // 0-d int32: 0 = leave everything as it is
+  Tensor grad_scale;  // 0-d fp32 (fp64)
+  Tensor apply;       // 0-d int32: 0 = leave everything as it is
   double schedule_factor = 1, min_learning_rate = 0;
 };
 
@@ -32,7 +33,7 @@ class AdamW {
   AdamW(std::vector<TrainedShard> shards, ParamGroups groups, const AdamWSettings& settings);
 
   void apply(const UpdateControl& control);
-  const Tensor& applied_steps() const { return applied_steps_; }   // 0-d int64 on the device
+  const Tensor& applied_steps() const { return applied_steps_; }  // 0-d int64 on the device
   const std::vector<Tensor>& exp_avg() const { return exp_avg_; }
   const std::vector<Tensor>& exp_avg_sq() const { return exp_avg_sq_; }
   std::int64_t state_bytes() const;

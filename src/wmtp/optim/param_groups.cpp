@@ -2,7 +2,8 @@
 
 namespace wmtp::optim {
 
-std::vector<GroupRange> group_ranges(const layout::BucketPlan& plan, int rank, const ParamGroups& groups) {
+std::vector<GroupRange> group_ranges(const layout::BucketPlan& plan, int rank,
+                                     const ParamGroups& groups) {
   std::vector<GroupRange> ranges;
   for (const layout::Piece& piece : plan.pieces(rank)) {
     const layout::ParamSpec& param = plan.params()[piece.param];

@@ -11,8 +11,8 @@ namespace {
 
 // Frozen weights that are whole and on the device are used where they lie.
 bool gathers_frozen(const UnitState& state, c10::Device device) {
-  return state.frozen.defined() &&
-         (state.plan.frozen.padded_numel() > state.frozen.numel() || state.frozen.device() != device);
+  return state.frozen.defined() && (state.plan.frozen.padded_numel() > state.frozen.numel() ||
+                                    state.frozen.device() != device);
 }
 
 std::int64_t buffer_numel(const UnitState& state, c10::Device device) {
@@ -22,14 +22,16 @@ std::int64_t buffer_numel(const UnitState& state, c10::Device device) {
 
 }  // namespace
 
-Gatherer::Gatherer(const std::vector<UnitState>& states, const ParallelOptions& options, comm::Communicator& group)
+Gatherer::Gatherer(const std::vector<UnitState>& states, const ParallelOptions& options,
+                   comm::Communicator& group)
     : states_(states), options_(options), group_(group) {
   std::int64_t slot_numel = 0;
   for (std::size_t u = 0; u < states_.size(); ++u) {
     if (!needs_buffer(states_[u])) continue;
     const std::int64_t numel = buffer_numel(states_[u], options_.device);
     if (states_[u].plan.kept || options_.strategy == Strategy::shard_grad_op) {
-      const auto tensor_options = at::TensorOptions().dtype(states_[u].compute_dtype).device(options_.device);
+      const auto tensor_options =
+          at::TensorOptions().dtype(states_[u].compute_dtype).device(options_.device);
       kept_[u].storage = at::empty({numel}, tensor_options);
     } else {
       slot_numel = std::max(slot_numel, numel);
@@ -39,15 +41,16 @@ Gatherer::Gatherer(const std::vector<UnitState>& states, const ParallelOptions& 
   const int num_slots = 1 + std::max({1, options_.prefetch_forward, options_.prefetch_backward});
   slots_.resize(static_cast<std::size_t>(num_slots));
   for (Buffer& slot : slots_)
-    slot.storage = at::empty({slot_numel}, at::TensorOptions().dtype(options_.param_dtype).device(options_.device));
+    slot.storage = at::empty(
+        {slot_numel}, at::TensorOptions().dtype(options_.param_dtype).device(options_.device));
 }
 
 // The weights are already whole and in the compute dtype on the device: nothing to gather.
 bool Gatherer::aliases(const UnitState& state) const {
-  const bool whole_trained =
-      !state.master.defined() || state.copy.defined() ||
-      (state.plan.trained.padded_numel() == state.master.numel() &&
-       state.master.scalar_type() == state.compute_dtype && state.master.device() == options_.device);
+  const bool whole_trained = !state.master.defined() || state.copy.defined() ||
+                             (state.plan.trained.padded_numel() == state.master.numel() &&
+                              state.master.scalar_type() == state.compute_dtype &&
+                              state.master.device() == options_.device);
   return whole_trained && !gathers_frozen(state, options_.device);
 }
 
@@ -62,9 +65,12 @@ UnitWeights Gatherer::acquire(UnitId id, bool backward) {
   const auto unit = static_cast<std::size_t>(id.value());
   const UnitState& state = states_.at(unit);
   const std::int64_t trained = state.plan.trained.numel(), frozen = state.plan.frozen.numel();
-  auto front = [](const Tensor& flat, std::int64_t size) { return size > 0 ? flat.narrow(0, 0, size) : Tensor(); };
+  auto front = [](const Tensor& flat, std::int64_t size) {
+    return size > 0 ? flat.narrow(0, 0, size) : Tensor();
+  };
   if (aliases(state))
-    return {front(state.copy.defined() ? state.copy : state.master, trained), front(state.frozen, frozen)};
+    return {front(state.copy.defined() ? state.copy : state.master, trained),
+            front(state.frozen, frozen)};
 
   Buffer& buffer = buffer_of(unit);
   if (buffer.holds != static_cast<int>(unit)) fetch(unit, buffer);
@@ -104,7 +110,8 @@ void Gatherer::invalidate() {
 
 std::int64_t Gatherer::buffer_bytes() const {
   std::int64_t bytes = 0;
-  for (const auto& [unit, buffer] : kept_) bytes += static_cast<std::int64_t>(buffer.storage.nbytes());
+  for (const auto& [unit, buffer] : kept_)
+    bytes += static_cast<std::int64_t>(buffer.storage.nbytes());
   for (const Buffer& slot : slots_) bytes += static_cast<std::int64_t>(slot.storage.nbytes());
   return bytes;
 }
@@ -131,27 +138,31 @@ Gatherer::Buffer& Gatherer::buffer_of(std::size_t unit) {
   return *buffer;
 }
 
-// The slot was last read by work already enqueued, and a collective starts after what is enqueued: no other guard is
-// needed to overwrite it.
+// The slot was last read by work already enqueued, and a collective starts after what is enqueued:
+// no other guard is needed to overwrite it.
 void Gatherer::fetch(std::size_t unit, Buffer& buffer) {
   const UnitState& state = states_[unit];
   buffer.holds = static_cast<int>(unit);
   std::int64_t at = 0;
   if (state.master.defined() && !state.copy.defined()) {
     const std::int64_t size = state.plan.trained.padded_numel();
-    buffer.trained_work = fetch_bucket(state.plan.trained, state.master, buffer.storage.narrow(0, at, size));
+    buffer.trained_work =
+        fetch_bucket(state.plan.trained, state.master, buffer.storage.narrow(0, at, size));
     at += size;
   }
   if (gathers_frozen(state, options_.device))
-    buffer.frozen_work = fetch_bucket(state.plan.frozen, state.frozen,
-                                      buffer.storage.narrow(0, at, state.plan.frozen.padded_numel()));
+    buffer.frozen_work =
+        fetch_bucket(state.plan.frozen, state.frozen,
+                     buffer.storage.narrow(0, at, state.plan.frozen.padded_numel()));
 }
 
-comm::Work Gatherer::fetch_bucket(const layout::BucketPlan& plan, const Tensor& shard, const Tensor& whole) {
+comm::Work Gatherer::fetch_bucket(const layout::BucketPlan& plan, const Tensor& shard,
+                                  const Tensor& whole) {
   const std::int64_t size = plan.shard_numel();
   const int rank = plan.padded_numel() == size ? 0 : group_.rank();
   Tensor own = shard;
-  if (shard.scalar_type() != whole.scalar_type() || shard.device() != whole.device() || plan.padded_numel() == size) {
+  if (shard.scalar_type() != whole.scalar_type() || shard.device() != whole.device() ||
+      plan.padded_numel() == size) {
     own = whole.narrow(0, rank * size, size);
     own.copy_(shard, /*non_blocking=*/true);
   }

@@ -1,7 +1,8 @@
-// Whole units of weights when they are needed. A unit is gathered into a persistent slot, the next one while this one
-// computes: the order of a pass is recorded the first time and prefetched from then on. Units marked `kept`, and every
-// unit under SHARD_GRAD_OP, have a buffer of their own and are gathered once a step.
-// THREADS: one. COLLECTIVE: all ranks acquire the same units in the same order.
+// Whole units of weights when they are needed. A unit is gathered into a persistent slot, the next
+// one while this one computes: the order of a pass is recorded the first time and prefetched from
+// then on. Units marked `kept`, and every unit under SHARD_GRAD_OP, have a buffer of their own and
+// are gathered once a step. THREADS: one. COLLECTIVE: all ranks acquire the same units in the same
+// order.
 #pragma once
 #include <map>
 #include <vector>
@@ -13,28 +14,30 @@
 namespace wmtp::parallel {
 
 struct UnitWeights {
-  Tensor trained, frozen;   // without padding, compute dtype; undefined where the unit has none
+  Tensor trained, frozen;  // without padding, compute dtype; undefined where the unit has none
 };
 
 class Gatherer {
  public:
   // BORROWS states and group. `group` spans the ranks of the shards (world 1: never called).
-  Gatherer(const std::vector<UnitState>& states, const ParallelOptions& options, comm::Communicator& group);
+  Gatherer(const std::vector<UnitState>& states, const ParallelOptions& options,
+           comm::Communicator& group);
 
-  // A pass over the model begins (a micro-batch; a validation batch). Passes of one kind acquire alike.
+  // A pass over the model begins (a micro-batch; a validation batch). Passes of one kind acquire
+  // alike.
   void begin_pass(int kind);
   UnitWeights acquire(UnitId unit, bool backward);
   void release(UnitId unit);
   // The optimizer has changed the weights: everything gathered is stale.
   void invalidate();
 
-  std::int64_t buffer_bytes() const;   // of slots and kept buffers
+  std::int64_t buffer_bytes() const;  // of slots and kept buffers
 
  private:
   struct Buffer {
-    Tensor storage;              // 1-D, compute dtype
-    int holds = -1;              // unit whose weights are in it (or on their way)
-    bool in_use = false, awaited = false;   // awaited: prefetched, not yet acquired
+    Tensor storage;                        // 1-D, compute dtype
+    int holds = -1;                        // unit whose weights are in it (or on their way)
+    bool in_use = false, awaited = false;  // awaited: prefetched, not yet acquired
     comm::Work trained_work, frozen_work;
   };
 
@@ -52,7 +55,7 @@ class Gatherer {
   comm::Communicator& group_;
   std::vector<Buffer> slots_;
   std::map<std::size_t, Buffer> kept_;
-  std::map<int, std::vector<std::size_t>> recorded_;   // pass kind -> units in order of acquisition
+  std::map<int, std::vector<std::size_t>> recorded_;  // pass kind -> units in order of acquisition
   std::vector<std::size_t>* order_ = nullptr;
   std::size_t position_ = 0;
   bool recording_ = false;

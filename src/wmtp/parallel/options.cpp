@@ -28,7 +28,8 @@ std::string_view name_of(Strategy strategy) {
 
 Strategy strategy_from_name(std::string_view name) {
   std::string upper(name);
-  std::ranges::transform(upper, upper.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  std::ranges::transform(upper, upper.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   for (const auto& [known, value] : kNames)
     if (known == upper) return value;
   throw Error(ErrorKind::config, "parallel", fmt::format("unknown sharding strategy \"{}\"", name),

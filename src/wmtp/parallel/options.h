@@ -7,22 +7,23 @@
 
 namespace wmtp::parallel {
 
-// NO_SHARD: everything replicated, gradients all-reduced. SHARD_GRAD_OP: parameters gathered once a step, gradients
-// and optimizer sharded. FULL_SHARD: parameters gathered unit by unit, in forward and again in backward.
+// NO_SHARD: everything replicated, gradients all-reduced. SHARD_GRAD_OP: parameters gathered once a
+// step, gradients and optimizer sharded. FULL_SHARD: parameters gathered unit by unit, in forward
+// and again in backward.
 enum class Strategy { no_shard, shard_grad_op, full_shard };
 
-std::string_view name_of(Strategy strategy);            // NO_SHARD, ...
-Strategy strategy_from_name(std::string_view name);     // any case; else Error config
+std::string_view name_of(Strategy strategy);         // NO_SHARD, ...
+Strategy strategy_from_name(std::string_view name);  // any case; else Error config
 
 struct ParallelOptions {
   Strategy strategy = Strategy::full_shard;
-  DType master_dtype = kFloat32;      // of trained weights as the optimizer sees them
-  DType param_dtype = kFloat32;       // gather and compute
-  DType reduce_dtype = kFloat32;      // gradients on the wire
+  DType master_dtype = kFloat32;  // of trained weights as the optimizer sees them
+  DType param_dtype = kFloat32;   // gather and compute
+  DType reduce_dtype = kFloat32;  // gradients on the wire
   c10::Device device = c10::Device(c10::DeviceType::CPU);
-  bool cpu_offload = false;           // shards and gradients in (pinned) host memory
-  int prefetch_forward = 1, prefetch_backward = 1;   // units ahead
-  bool no_sync = false;               // unsharded gradients during accumulation, one reduction a step
+  bool cpu_offload = false;                         // shards and gradients in (pinned) host memory
+  int prefetch_forward = 1, prefetch_backward = 1;  // units ahead
+  bool no_sync = false;  // unsharded gradients during accumulation, one reduction a step
 };
 
 }  // namespace wmtp::parallel

@@ -8,10 +8,16 @@
 
 namespace wmtp::parallel {
 
-Reducer::Reducer(std::vector<UnitState>& states, const ParallelOptions& options, comm::Communicator& group)
-    : states_(states), options_(options), group_(group), reduced_(states.size()), opened_(states.size()) {
+Reducer::Reducer(std::vector<UnitState>& states, const ParallelOptions& options,
+                 comm::Communicator& group)
+    : states_(states),
+      options_(options),
+      group_(group),
+      reduced_(states.size()),
+      opened_(states.size()) {
   if (group_.world() == 1) return;
-  const auto tensor_options = at::TensorOptions().dtype(options_.reduce_dtype).device(options_.device);
+  const auto tensor_options =
+      at::TensorOptions().dtype(options_.reduce_dtype).device(options_.device);
   std::int64_t slot_numel = 0;
   for (std::size_t u = 0; u < states_.size(); ++u) {
     if (!states_[u].grad.defined()) continue;
@@ -72,13 +78,14 @@ void Reducer::reduce(std::size_t unit, Slot& slot) {
   const UnitState& state = states_[unit];
   slot.unit = static_cast<int>(unit);
   if (whole_gradient()) {
-    slot.reduced = state.grad.to(options_.device, options_.reduce_dtype);   // itself where both fit
+    slot.reduced = state.grad.to(options_.device, options_.reduce_dtype);  // itself where both fit
     slot.work = group_.all_reduce(slot.reduced, "reduce");
     return;
   }
   const std::int64_t size = state.plan.trained.shard_numel();
   slot.reduced = slot.whole.narrow(0, group_.rank() * size, size);
-  slot.work = group_.reduce_scatter(slot.reduced, slot.whole.narrow(0, 0, state.plan.trained.padded_numel()), "reduce");
+  slot.work = group_.reduce_scatter(
+      slot.reduced, slot.whole.narrow(0, 0, state.plan.trained.padded_numel()), "reduce");
 }
 
 // Ends the slot's reduction, if one is under way, and brings its result home.

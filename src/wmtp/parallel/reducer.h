@@ -1,7 +1,8 @@
-// Gradients from where the model adds them up to where the optimizer reads them: each unit's sharded gradient, summed
-// over micro-batches and ranks. A finished unit's reduction runs while the next unit computes: two slots used in turn,
-// gradients land in one while the other is on the wire. With one rank the slot is the gradient itself.
-// THREADS: one. COLLECTIVE: all ranks close the same units in the same order.
+// Gradients from where the model adds them up to where the optimizer reads them: each unit's
+// sharded gradient, summed over micro-batches and ranks. A finished unit's reduction runs while the
+// next unit computes: two slots used in turn, gradients land in one while the other is on the wire.
+// With one rank the slot is the gradient itself. THREADS: one. COLLECTIVE: all ranks close the same
+// units in the same order.
 #pragma once
 #include <map>
 #include <vector>
@@ -15,7 +16,8 @@ namespace wmtp::parallel {
 class Reducer {
  public:
   // BORROWS states and group.
-  Reducer(std::vector<UnitState>& states, const ParallelOptions& options, comm::Communicator& group);
+  Reducer(std::vector<UnitState>& states, const ParallelOptions& options,
+          comm::Communicator& group);
 
   void begin_step();
   // `last`: no further micro-batch of this step follows.
@@ -30,13 +32,16 @@ class Reducer {
 
  private:
   struct Slot {
-    Tensor whole;        // padded, reduce dtype
-    Tensor reduced;      // where the sum appears: this rank's slice of `whole`, or the whole gradient (NO_SHARD)
-    int unit = -1;       // whose reduction is under way
+    Tensor whole;    // padded, reduce dtype
+    Tensor reduced;  // where the sum appears: this rank's slice of `whole`, or the whole gradient
+                     // (NO_SHARD)
+    int unit = -1;   // whose reduction is under way
     comm::Work work;
   };
 
-  bool whole_gradient() const { return group_.world() == 1 || options_.strategy == Strategy::no_shard; }
+  bool whole_gradient() const {
+    return group_.world() == 1 || options_.strategy == Strategy::no_shard;
+  }
   Slot& slot_of(std::size_t unit);
   void settle(Slot& slot);
   void reduce(std::size_t unit, Slot& slot);
@@ -47,8 +52,8 @@ class Reducer {
   std::vector<Slot> slots_;                  // in turn
   std::map<std::size_t, Slot> own_;          // kept units; every unit with no_sync or NO_SHARD
   std::map<std::size_t, std::size_t> open_;  // unit -> slot in turn
-  std::vector<bool> reduced_;                // this step's gradient of the unit has had its first part
-  std::vector<bool> opened_;                 // no_sync: the unit's buffer was zeroed this step
+  std::vector<bool> reduced_;  // this step's gradient of the unit has had its first part
+  std::vector<bool> opened_;   // no_sync: the unit's buffer was zeroed this step
   std::size_t turn_ = 0;
   bool last_ = true;
 };

@@ -4,7 +4,8 @@
 
 namespace wmtp::parallel {
 
-Runtime::Runtime(const std::vector<layout::UnitSpec>& units, const ParallelOptions& options, const Groups& groups)
+Runtime::Runtime(const std::vector<layout::UnitSpec>& units, const ParallelOptions& options,
+                 const Groups& groups)
     : options_(options),
       groups_(groups),
       placement_{groups.gather->rank(), groups.gather->world()},
@@ -17,7 +18,9 @@ void Runtime::fill(const Fill& fill) {
   gatherer_.invalidate();
 }
 
-void Runtime::begin_step() { reducer_.begin_step(); }
+void Runtime::begin_step() {
+  reducer_.begin_step();
+}
 
 void Runtime::begin_micro_batch(bool last) {
   gatherer_.begin_pass(0);
@@ -42,7 +45,8 @@ void Runtime::gather_full(const Take& take) {
 void Runtime::gather_bucket(const layout::BucketPlan& plan, const Tensor& shard, const Take& take) {
   Tensor whole = shard;
   if (plan.padded_numel() > shard.numel()) {
-    whole = at::empty({plan.padded_numel()}, shard.options().device(options_.device).pinned_memory(false));
+    whole = at::empty({plan.padded_numel()},
+                      shard.options().device(options_.device).pinned_memory(false));
     groups_.gather->all_gather(whole, shard.to(options_.device), "state").wait();
   }
   if (placement_.rank != 0) return;

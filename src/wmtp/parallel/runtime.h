@@ -1,5 +1,6 @@
-// The FSDP runtime: this rank's shards, the weights when a unit needs them, the gradients when a unit has them. It
-// knows units and flat ranges, never a model. One process is not wrapped and pays nothing: its buffers alias.
+// The FSDP runtime: this rank's shards, the weights when a unit needs them, the gradients when a
+// unit has them. It knows units and flat ranges, never a model. One process is not wrapped and pays
+// nothing: its buffers alias.
 #pragma once
 #include <functional>
 #include <vector>
@@ -19,7 +20,8 @@ struct Groups {
 
 class Runtime {
  public:
-  Runtime(const std::vector<layout::UnitSpec>& units, const ParallelOptions& options, const Groups& groups);
+  Runtime(const std::vector<layout::UnitSpec>& units, const ParallelOptions& options,
+          const Groups& groups);
 
   // Sharded initialisation: only ranges this rank owns are asked for.
   void fill(const Fill& fill);
@@ -42,13 +44,16 @@ class Runtime {
   const std::vector<UnitState>& states() const { return states_; }
   const ParallelOptions& options() const { return options_; }
   const Placement& placement() const { return placement_; }
-  // Which of the ranks' copies counts once in a sum over ranks: all shards, but only rank 0 of replicated state.
-  bool counts_once() const { return options_.strategy != Strategy::no_shard || placement_.rank == 0; }
-  std::int64_t state_bytes() const;    // masters, gradients, copies, frozen weights
+  // Which of the ranks' copies counts once in a sum over ranks: all shards, but only rank 0 of
+  // replicated state.
+  bool counts_once() const {
+    return options_.strategy != Strategy::no_shard || placement_.rank == 0;
+  }
+  std::int64_t state_bytes() const;  // masters, gradients, copies, frozen weights
   std::int64_t buffer_bytes() const { return gatherer_.buffer_bytes() + reducer_.buffer_bytes(); }
 
-  // One whole parameter after the other on rank 0's host (fp32; frozen ones in their own dtype), a unit at a time.
-  // COLLECTIVE, BLOCKS. `take` is called on rank 0 only.
+  // One whole parameter after the other on rank 0's host (fp32; frozen ones in their own dtype), a
+  // unit at a time. COLLECTIVE, BLOCKS. `take` is called on rank 0 only.
   using Take = std::function<void(const layout::ParamSpec&, const Tensor& whole)>;
   void gather_full(const Take& take);
 

@@ -19,7 +19,8 @@ int frozen_world(const ParallelOptions& options, const Placement& placement) {
   return options.strategy == Strategy::full_shard ? placement.world : 1;
 }
 
-void fill_bucket(const layout::BucketPlan& plan, int rank, const Tensor& shard, DType master, const Fill& fill) {
+void fill_bucket(const layout::BucketPlan& plan, int rank, const Tensor& shard, DType master,
+                 const Fill& fill) {
   for (const layout::Piece& piece : plan.pieces(rank)) {
     const Tensor target = shard.narrow(0, piece.in_shard, piece.in_param.size());
     const layout::ParamSpec& param = plan.params()[piece.param];
@@ -35,7 +36,8 @@ void fill_bucket(const layout::BucketPlan& plan, int rank, const Tensor& shard, 
 
 }  // namespace
 
-std::vector<UnitState> make_unit_states(const std::vector<layout::UnitSpec>& units, const ParallelOptions& options,
+std::vector<UnitState> make_unit_states(const std::vector<layout::UnitSpec>& units,
+                                        const ParallelOptions& options,
                                         const Placement& placement) {
   const auto trained_plan = layout::shard_plan(units, placement.shard_world(options.strategy));
   const auto frozen_plan = layout::shard_plan(units, frozen_world(options, placement));
@@ -50,7 +52,8 @@ std::vector<UnitState> make_unit_states(const std::vector<layout::UnitSpec>& uni
       const DType grad_dtype = options.master_dtype == kFloat64 ? kFloat64 : kFloat32;
       state.grad = at::zeros({size}, shard_options(options, grad_dtype));
       if (options.strategy == Strategy::no_shard && state.compute_dtype != options.master_dtype)
-        state.copy = at::zeros({size}, at::TensorOptions().dtype(state.compute_dtype).device(options.device));
+        state.copy = at::zeros(
+            {size}, at::TensorOptions().dtype(state.compute_dtype).device(options.device));
     }
     if (const std::int64_t size = state.plan.frozen.shard_numel(); size > 0)
       state.frozen = at::zeros({size}, shard_options(options, state.compute_dtype));
@@ -59,15 +62,17 @@ std::vector<UnitState> make_unit_states(const std::vector<layout::UnitSpec>& uni
   return states;
 }
 
-void fill_unit_states(std::vector<UnitState>& states, const ParallelOptions& options, const Placement& placement,
-                      const Fill& fill) {
+void fill_unit_states(std::vector<UnitState>& states, const ParallelOptions& options,
+                      const Placement& placement, const Fill& fill) {
   const DType master = options.master_dtype == kFloat64 ? kFloat64 : kFloat32;
   for (UnitState& state : states) {
     if (state.master.defined())
-      fill_bucket(state.plan.trained, placement.shard_rank(options.strategy), state.master, master, fill);
+      fill_bucket(state.plan.trained, placement.shard_rank(options.strategy), state.master, master,
+                  fill);
     if (state.copy.defined()) state.copy.copy_(state.master);
     const int frozen_rank = frozen_world(options, placement) == 1 ? 0 : placement.rank;
-    if (state.frozen.defined()) fill_bucket(state.plan.frozen, frozen_rank, state.frozen, master, fill);
+    if (state.frozen.defined())
+      fill_bucket(state.plan.frozen, frozen_rank, state.frozen, master, fill);
   }
 }
 

@@ -1,5 +1,6 @@
-// What this rank keeps of each unit between steps: its shard of the trained weights (the master), of their gradient,
-// and of the frozen weights. With NO_SHARD, and with one rank, the shard is the whole.
+// What this rank keeps of each unit between steps: its shard of the trained weights (the master),
+// of their gradient, and of the frozen weights. With NO_SHARD, and with one rank, the shard is the
+// whole.
 #pragma once
 #include <functional>
 #include <vector>
@@ -12,10 +13,11 @@ namespace wmtp::parallel {
 struct UnitState {
   layout::UnitPlan plan;
   DType compute_dtype = kFloat32;
-  Tensor master;     // trained shard, padded; undefined if nothing is trained
-  Tensor grad;       // of the master's shape, fp32 (fp64); padding stays 0
-  Tensor frozen;     // frozen shard (FULL_SHARD) or the whole, in the compute dtype
-  Tensor copy;       // the whole trained part in the compute dtype, where the optimizer keeps it up to date (NO_SHARD)
+  Tensor master;  // trained shard, padded; undefined if nothing is trained
+  Tensor grad;    // of the master's shape, fp32 (fp64); padding stays 0
+  Tensor frozen;  // frozen shard (FULL_SHARD) or the whole, in the compute dtype
+  Tensor copy;    // the whole trained part in the compute dtype, where the optimizer keeps it up to
+                  // date (NO_SHARD)
 };
 
 struct Placement {
@@ -25,14 +27,15 @@ struct Placement {
   int shard_rank(Strategy strategy) const { return strategy == Strategy::no_shard ? 0 : rank; }
 };
 
-// Elements [begin, begin + out.numel()) of a parameter into a 1-D CPU tensor in the master dtype: read from a file or
-// drawn. Only ranges this rank owns are asked for.
+// Elements [begin, begin + out.numel()) of a parameter into a 1-D CPU tensor in the master dtype:
+// read from a file or drawn. Only ranges this rank owns are asked for.
 using Fill = std::function<void(const layout::ParamSpec&, std::int64_t begin, const Tensor& out)>;
 
-std::vector<UnitState> make_unit_states(const std::vector<layout::UnitSpec>& units, const ParallelOptions& options,
-                                        const Placement& placement);
-// Fills masters, copies and frozen weights; one parameter's range at a time is all the extra memory.
-void fill_unit_states(std::vector<UnitState>& states, const ParallelOptions& options, const Placement& placement,
-                      const Fill& fill);
+std::vector<UnitState> make_unit_states(const std::vector<layout::UnitSpec>& units,
+                                        const ParallelOptions& options, const Placement& placement);
+// Fills masters, copies and frozen weights; one parameter's range at a time is all the extra
+// memory.
+void fill_unit_states(std::vector<UnitState>& states, const ParallelOptions& options,
+                      const Placement& placement, const Fill& fill);
 
 }  // namespace wmtp::parallel

@@ -22,7 +22,8 @@ Context& context() {
 }
 
 std::string open_plugin(const std::string& library, Context& state) {
-  // RTLD_GLOBAL: libtorch_cuda registers itself with the libtorch_cpu that the program already holds.
+  // RTLD_GLOBAL: libtorch_cuda registers itself with the libtorch_cpu that the program already
+  // holds.
   void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (!handle) return fmt::format("cannot load {}: {}", library, ::dlerror());
   auto entry = reinterpret_cast<CudaPluginEntry>(::dlsym(handle, kCudaPluginSymbol));
@@ -44,7 +45,9 @@ std::string load_cuda_plugin(const std::string& library) {
   return state.absence;
 }
 
-bool cuda_loaded() { return context().tables.has_value(); }
+bool cuda_loaded() {
+  return context().tables.has_value();
+}
 
 const CudaTables& cuda_tables() {
   const Context& state = context();

@@ -1,5 +1,6 @@
-// The door to the GPU. Everything that needs libtorch_cuda lives in one shared library, libwmtp_cuda.so,
-// which fills the tables below; without it they are empty and asking for a GPU is a clear error.
+// The door to the GPU. Everything that needs libtorch_cuda lives in one shared library,
+// libwmtp_cuda.so, which fills the tables below; without it they are empty and asking for a GPU is
+// a clear error.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -29,17 +30,17 @@ struct CudaServices {
   int (*device_count)() = nullptr;
   GpuInfo (*device_info)(int index) = nullptr;
   void (*set_device)(int index) = nullptr;
-  void* (*current_stream)() = nullptr;                 // cudaStream_t of ATen's current stream
+  void* (*current_stream)() = nullptr;  // cudaStream_t of ATen's current stream
   void (*synchronize)() = nullptr;
   GpuMemory (*memory)(int index) = nullptr;
   void (*reset_peak_memory)(int index) = nullptr;
-  std::string (*versions)() = nullptr;                 // driver, runtime, NCCL in words
+  std::string (*versions)() = nullptr;  // driver, runtime, NCCL in words
 };
 
 struct CudaTables {
   CudaServices services;
   const kernels::CudaKernels* kernels = nullptr;
-  void* nccl_factory = nullptr;                        // comm::NcclFactory
+  void* nccl_factory = nullptr;  // comm::NcclFactory
 };
 
 // Bumped whenever a table or a launcher's arguments change.
@@ -48,8 +49,9 @@ inline constexpr unsigned kCudaPluginAbi = 1;
 using CudaPluginEntry = bool (*)(unsigned abi, CudaTables* tables);
 inline constexpr const char* kCudaPluginSymbol = "wmtp_cuda_plugin";
 
-// Opens `library` and keeps it. REQUIRES: called before any other LibTorch call of the process (once CUDA's
-// hooks were asked for without libtorch_cuda, CUDA stays invisible). Returns "" or why there is no GPU.
+// Opens `library` and keeps it. REQUIRES: called before any other LibTorch call of the process
+// (once CUDA's hooks were asked for without libtorch_cuda, CUDA stays invisible). Returns "" or why
+// there is no GPU.
 std::string load_cuda_plugin(const std::string& library);
 bool cuda_loaded();
 // Error device "no GPU here: <why>" when the plugin is not loaded.

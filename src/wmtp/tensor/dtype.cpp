@@ -42,6 +42,8 @@ DType dtype_from_name(std::string_view name) {
               "known are bf16, fp16, fp32, fp64");
 }
 
-std::size_t element_bytes(DType dtype) { return c10::elementSize(dtype); }
+std::size_t element_bytes(DType dtype) {
+  return c10::elementSize(dtype);
+}
 
 }  // namespace wmtp

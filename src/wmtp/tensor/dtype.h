@@ -15,8 +15,8 @@ inline constexpr DType kFloat16 = c10::ScalarType::Half;
 inline constexpr DType kInt32 = c10::ScalarType::Int;
 inline constexpr DType kInt64 = c10::ScalarType::Long;
 
-std::string_view name_of(DType dtype);           // fp32, fp64, bf16, fp16, int32, int64, ...
-DType dtype_from_name(std::string_view name);    // also float32, bfloat16, float16; else Error config
+std::string_view name_of(DType dtype);         // fp32, fp64, bf16, fp16, int32, int64, ...
+DType dtype_from_name(std::string_view name);  // also float32, bfloat16, float16; else Error config
 std::size_t element_bytes(DType dtype);
 
 }  // namespace wmtp

@@ -35,7 +35,8 @@ std::vector<optim::TrainedShard> trained_shards(parallel::Runtime& runtime) {
   std::vector<optim::TrainedShard> shards;
   const int rank = runtime.placement().shard_rank(runtime.options().strategy);
   for (const parallel::UnitState& state : runtime.states())
-    if (state.master.defined()) shards.push_back({state.plan.trained, rank, state.master, state.grad, state.copy});
+    if (state.master.defined())
+      shards.push_back({state.plan.trained, rank, state.master, state.grad, state.copy});
   return shards;
 }
 
@@ -52,15 +53,19 @@ Tensor device_inv_freq(const model::ModelConfig& config, const parallel::Paralle
 TrainableModel::TrainableModel(const AssembleOptions& options, const parallel::Groups& groups)
     : runtime_(units_of(options), options.parallel, groups),
       binding_(std::make_unique<Binding>(runtime_)),
-      transformer_(std::make_unique<model::Transformer>(options.model, *binding_, binding_.get(), options.transformer)),
-      optimizer_(std::make_unique<optim::AdamW>(trained_shards(runtime_), options.groups, options.adamw)),
-      step_(std::make_unique<Step>(runtime_, *transformer_, *optimizer_, *groups.reduce, options.step)),
+      transformer_(std::make_unique<model::Transformer>(options.model, *binding_, binding_.get(),
+                                                        options.transformer)),
+      optimizer_(
+          std::make_unique<optim::AdamW>(trained_shards(runtime_), options.groups, options.adamw)),
+      step_(std::make_unique<Step>(runtime_, *transformer_, *optimizer_, *groups.reduce,
+                                   options.step)),
       inv_freq_F_(device_inv_freq(options.model, options.parallel)) {}
 
 TrainableModel::~TrainableModel() = default;
 
 parallel::Fill random_weights(const model::ModelConfig& config, std::uint64_t seed) {
-  return [std = config.initializer_range, seed](const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
+  return [std = config.initializer_range, seed](const layout::ParamSpec& param, std::int64_t begin,
+                                                const Tensor& out) {
     model::draw_weights(param, seed, std, begin, out);
   };
 }

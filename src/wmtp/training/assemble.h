@@ -1,4 +1,5 @@
-// Puts a trainable model together: the one place where the model meets the runtime that keeps its weights.
+// Puts a trainable model together: the one place where the model meets the runtime that keeps its
+// weights.
 #pragma once
 #include <memory>
 
@@ -30,7 +31,7 @@ class TrainableModel {
   model::Transformer& transformer() { return *transformer_; }
   optim::AdamW& optimizer() { return *optimizer_; }
   Step& step() { return *step_; }
-  const Tensor& inv_freq() const { return inv_freq_F_; }   // of the model's RoPE, on the device
+  const Tensor& inv_freq() const { return inv_freq_F_; }  // of the model's RoPE, on the device
 
  private:
   class Binding;

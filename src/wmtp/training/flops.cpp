@@ -4,7 +4,8 @@ namespace wmtp::training {
 namespace {
 
 double linear_flops(const model::ModelConfig& c) {
-  const double q = static_cast<double>(c.num_heads * c.head_dim), kv = static_cast<double>(c.num_kv_heads * c.head_dim);
+  const double q = static_cast<double>(c.num_heads * c.head_dim),
+               kv = static_cast<double>(c.num_kv_heads * c.head_dim);
   const double d = static_cast<double>(c.dim), f = static_cast<double>(c.ffn_dim);
   const double block = 2 * d * q + 2 * d * kv + 3 * d * f;
   return 2 * (static_cast<double>(c.num_blocks) * block +
@@ -12,7 +13,8 @@ double linear_flops(const model::ModelConfig& c) {
 }
 
 double attention_flops(const model::ModelConfig& c, double span) {
-  return 2 * static_cast<double>(c.num_blocks) * span * static_cast<double>(c.num_heads * c.head_dim);
+  return 2 * static_cast<double>(c.num_blocks) * span *
+         static_cast<double>(c.num_heads * c.head_dim);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Arithmetic of a model, causal attention counted, recomputation not. S = mean attention span (row length, or
-// sum(len^2) / sum(len) of packed documents); b = matrix parameters of a block; u = V d.
+// Arithmetic of a model, causal attention counted, recomputation not. S = mean attention span (row
+// length, or sum(len^2) / sum(len) of packed documents); b = matrix parameters of a block; u = V d.
 //   forward F = 2 (L b + n u) + 2 L S h e;  training 3 F
 #pragma once
 #include "wmtp/model/model_config.h"

@@ -16,14 +16,15 @@ constexpr double kSlack = 1.10;
 constexpr std::int64_t kLogitsChunkBytes = std::int64_t{512} << 20;
 
 std::vector<layout::UnitSpec> units_of(const MemoryRequest& request) {
-  return request.lora ? model::lora_units(request.model, *request.lora) : model::model_units(request.model);
+  return request.lora ? model::lora_units(request.model, *request.lora)
+                      : model::model_units(request.model);
 }
 
 // The sizes every formula is made of, in elements.
 struct Sizes {
   std::int64_t trained_shard = 0, trained_whole = 0, frozen_shard = 0;
-  std::int64_t largest_trained = 0, largest_frozen = 0;   // of units that share slots
-  std::int64_t kept_trained = 0, kept_frozen = 0;         // of units gathered for the whole step
+  std::int64_t largest_trained = 0, largest_frozen = 0;  // of units that share slots
+  std::int64_t kept_trained = 0, kept_frozen = 0;        // of units gathered for the whole step
 };
 
 Sizes measure(const MemoryRequest& request) {
@@ -70,11 +71,14 @@ void add_buffers(const MemoryRequest& request, const Sizes& sizes, MemoryPlan& p
   if (!alone || options.param_dtype != options.master_dtype) {
     const std::int64_t frozen_kept = full && !alone ? sizes.kept_frozen : 0;
     const std::int64_t frozen_slot = full && !alone ? sizes.largest_frozen : 0;
-    gather = full ? c * (slots * (sizes.largest_trained + frozen_slot) + sizes.kept_trained + frozen_kept)
-                  : c * sizes.trained_whole;
+    gather =
+        full
+            ? c * (slots * (sizes.largest_trained + frozen_slot) + sizes.kept_trained + frozen_kept)
+            : c * sizes.trained_whole;
   }
   if (!alone) reduce = q * (2 * sizes.largest_trained + sizes.kept_trained);
-  plan.rows.push_back({full ? fmt::format("gather slots ({} units) and root", slots) : "gathered weights", gather});
+  plan.rows.push_back(
+      {full ? fmt::format("gather slots ({} units) and root", slots) : "gathered weights", gather});
   plan.rows.push_back({"reduce slots (2 units) and root", reduce});
   plan.buffer_bytes = gather + reduce;
 }
@@ -85,11 +89,12 @@ void add_activations(const MemoryRequest& request, MemoryPlan& plan) {
   const std::int64_t kept = activation_bytes(m, request.recompute, c) * m.num_trunk_blocks();
   const std::int64_t one = activation_bytes(m, model::Recompute::none, c);
   // A block's backward: gradients of its widest intermediate beside the block's own activations.
-  const std::int64_t working = one + c * (3 * m.dim + 3 * m.ffn_dim + 2 * (m.num_heads + 2 * m.num_kv_heads) * m.head_dim);
+  const std::int64_t working =
+      one + c * (3 * m.dim + 3 * m.ffn_dim + 2 * (m.num_heads + 2 * m.num_kv_heads) * m.head_dim);
   plan.rows.push_back({"activations kept by the trunk", request.tokens * kept});
   plan.rows.push_back({"one block at work", request.tokens * working});
-  plan.rows.push_back({"one chunk of logits",
-                       std::min(kLogitsChunkBytes, request.tokens * m.vocab_size * c)});
+  plan.rows.push_back(
+      {"one chunk of logits", std::min(kLogitsChunkBytes, request.tokens * m.vocab_size * c)});
 }
 
 }  // namespace
@@ -134,7 +139,8 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
 }
 
 model::Recompute choose_recompute(MemoryRequest request, std::int64_t limit_bytes) {
-  for (model::Recompute level : {model::Recompute::none, model::Recompute::light, model::Recompute::block}) {
+  for (model::Recompute level :
+       {model::Recompute::none, model::Recompute::light, model::Recompute::block}) {
     request.recompute = level;
     if (plan_memory(request).needed_bytes() <= limit_bytes) return level;
   }
@@ -145,12 +151,13 @@ model::Recompute choose_recompute(MemoryRequest request, std::int64_t limit_byte
 void require_fit(const MemoryRequest& request, std::int64_t limit_bytes) {
   const MemoryPlan plan = plan_memory(request);
   if (plan.needed_bytes() <= limit_bytes) return;
-  throw Error(ErrorKind::config, "memory",
-              fmt::format("a rank needs {:.1f} GiB, {:.1f} GiB are there:\n{}",
-                          static_cast<double>(plan.needed_bytes()) / (1 << 30),
-                          static_cast<double>(limit_bytes) / (1 << 30), plan.table()),
-              "use more ranks with FULL_SHARD, a smaller training.batch_size or dataset.max_length, "
-              "fsdp.activation_checkpointing: block, or training.use_lora");
+  throw Error(
+      ErrorKind::config, "memory",
+      fmt::format("a rank needs {:.1f} GiB, {:.1f} GiB are there:\n{}",
+                  static_cast<double>(plan.needed_bytes()) / (1 << 30),
+                  static_cast<double>(limit_bytes) / (1 << 30), plan.table()),
+      "use more ranks with FULL_SHARD, a smaller training.batch_size or dataset.max_length, "
+      "fsdp.activation_checkpointing: block, or training.use_lora");
 }
 
 }  // namespace wmtp::training

@@ -1,7 +1,8 @@
-// What a rank needs, by formula, before anything is allocated. The state and the slots are exact (padding included);
-// activations are those kept per token and block; 10 % slack stands for the allocator.
-//   FULL_SHARD (k + 4) P / W + 2 c U + 2 q U + (c + q) R;  SHARD_GRAD_OP (k + 4) P / W + c P + 2 q U + q R;
-//   NO_SHARD (k + 4 + c) P, without c where the master is computed with
+// What a rank needs, by formula, before anything is allocated. The state and the slots are exact
+// (padding included); activations are those kept per token and block; 10 % slack stands for the
+// allocator.
+//   FULL_SHARD (k + 4) P / W + 2 c U + 2 q U + (c + q) R;  SHARD_GRAD_OP (k + 4) P / W + c P + 2 q
+//   U + q R; NO_SHARD (k + 4 + c) P, without c where the master is computed with
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -21,7 +22,7 @@ struct MemoryRequest {
   parallel::ParallelOptions parallel;
   int world = 1;
   model::Recompute recompute = model::Recompute::none;
-  std::int64_t tokens = 0;             // of a micro-batch on this rank
+  std::int64_t tokens = 0;  // of a micro-batch on this rank
 };
 
 struct MemoryPlan {
@@ -30,19 +31,21 @@ struct MemoryPlan {
     std::int64_t bytes = 0;
   };
   std::vector<Row> rows;
-  std::int64_t state_bytes = 0;        // masters, moments, gradients, copies, frozen weights
-  std::int64_t buffer_bytes = 0;       // gather and reduce slots
+  std::int64_t state_bytes = 0;   // masters, moments, gradients, copies, frozen weights
+  std::int64_t buffer_bytes = 0;  // gather and reduce slots
   std::int64_t total_bytes() const;
-  std::int64_t needed_bytes() const;   // with the slack
+  std::int64_t needed_bytes() const;  // with the slack
   std::string table() const;
 };
 
 MemoryPlan plan_memory(const MemoryRequest& request);
 
 // Kept by a block for its backward, per token.
-std::int64_t activation_bytes(const model::ModelConfig& config, model::Recompute level, std::int64_t element_bytes);
+std::int64_t activation_bytes(const model::ModelConfig& config, model::Recompute level,
+                              std::int64_t element_bytes);
 
-// The least recomputation that fits into `limit_bytes`; Error config with the table and what to change if none does.
+// The least recomputation that fits into `limit_bytes`; Error config with the table and what to
+// change if none does.
 model::Recompute choose_recompute(MemoryRequest request, std::int64_t limit_bytes);
 void require_fit(const MemoryRequest& request, std::int64_t limit_bytes);
 

@@ -14,23 +14,29 @@
 namespace wmtp::training {
 namespace {
 
-// The factor of each head's gradient, 1 / (H' N_k), fixed before the first backward: H' heads have targets.
+// The factor of each head's gradient, 1 / (H' N_k), fixed before the first backward: H' heads have
+// targets.
 std::vector<double> gradient_scales(const StepInput& input) {
-  const auto active = std::count_if(input.head_targets.begin(), input.head_targets.end(), [](auto n) { return n > 0; });
+  const auto active = std::count_if(input.head_targets.begin(), input.head_targets.end(),
+                                    [](auto n) { return n > 0; });
   std::vector<double> scales;
   for (std::int64_t count : input.head_targets)
-    scales.push_back(count > 0 ? input.loss_scale / (static_cast<double>(active) * static_cast<double>(count)) : 0);
+    scales.push_back(count > 0 ? input.loss_scale /
+                                     (static_cast<double>(active) * static_cast<double>(count))
+                               : 0);
   return scales;
 }
 
 bool any_target(const StepInput& input) {
-  return std::any_of(input.head_targets.begin(), input.head_targets.end(), [](auto n) { return n > 0; });
+  return std::any_of(input.head_targets.begin(), input.head_targets.end(),
+                     [](auto n) { return n > 0; });
 }
 
 }  // namespace
 
 StepTotals::StepTotals(int heads, c10::Device device)
-    : num_heads(heads), packed(at::zeros({heads + 2}, at::TensorOptions().dtype(at::kDouble).device(device))) {}
+    : num_heads(heads),
+      packed(at::zeros({heads + 2}, at::TensorOptions().dtype(at::kDouble).device(device))) {}
 
 PendingResult Step::run(const StepInput& input, bool stop_requested) {
   StepTotals totals(static_cast<int>(input.head_targets.size()), runtime_.options().device);
@@ -49,26 +55,30 @@ PendingResult Step::run(const StepInput& input, bool stop_requested) {
   reduce_.all_reduce(totals.packed, "totals").wait();
 
   const Tensor finite = at::isfinite(totals.packed.sum());
-  const Tensor apply = any_target(input) ? finite.to(at::kInt) : at::zeros({}, finite.options().dtype(at::kInt));
+  const Tensor apply =
+      any_target(input) ? finite.to(at::kInt) : at::zeros({}, finite.options().dtype(at::kInt));
   const auto dtype = runtime_.options().master_dtype == kFloat64 ? at::kDouble : at::kFloat;
   failpoint::pass("step.apply.before");
   const Tensor norm2 = totals.squared_norm().div(input.loss_scale * input.loss_scale);
-  optimizer_.apply({.grad_scale = optim::clip_scale(norm2, options_.max_grad_norm, dtype).div_(input.loss_scale),
-                    .apply = apply,
-                    .schedule_factor = input.schedule_factor,
-                    .min_learning_rate = input.min_learning_rate});
+  optimizer_.apply(
+      {.grad_scale = optim::clip_scale(norm2, options_.max_grad_norm, dtype).div_(input.loss_scale),
+       .apply = apply,
+       .schedule_factor = input.schedule_factor,
+       .min_learning_rate = input.min_learning_rate});
   runtime_.weights_changed();
   return {totals, apply, input.head_targets, input.loss_scale};
 }
 
-void Step::run_micro_batch(const model::Batch& batch, const std::vector<double>& scales, StepTotals& totals) {
+void Step::run_micro_batch(const model::Batch& batch, const std::vector<double>& scales,
+                           StepTotals& totals) {
   model::TrunkPass trunk = model_.forward_trunk(batch);
   failpoint::pass("step.forward.mid");
   for (int head = 0; head < totals.num_heads; ++head) {
     model::HeadPass pass = model_.forward_head(trunk, batch, head);
     const auto dtype = pass.rstd_M.scalar_type();
-    const Tensor scale_M = at::full({batch.heads[static_cast<std::size_t>(head)].count()},
-                                    scales[static_cast<std::size_t>(head)], pass.rstd_M.options().dtype(dtype));
+    const Tensor scale_M =
+        at::full({batch.heads[static_cast<std::size_t>(head)].count()},
+                 scales[static_cast<std::size_t>(head)], pass.rstd_M.options().dtype(dtype));
     const Tensor nll_M = model_.backward_head(trunk, std::move(pass), batch, scale_M);
     totals.loss_sum(head).add_(at::sum(nll_M, at::kDouble));
   }

@@ -1,5 +1,5 @@
-// Batches of random tokens for benchmarks and tests, drawn from the counter-based generator: the same for any world
-// size and device.
+// Batches of random tokens for benchmarks and tests, drawn from the counter-based generator: the
+// same for any world size and device.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -11,7 +11,7 @@ namespace wmtp::training {
 struct SyntheticShape {
   int batch = 4, seq = 512;
   std::int64_t vocab_size = 512;
-  bool mixed = false;   // rows of seq/8..seq tokens, packed; the first half of each row is prompt
+  bool mixed = false;  // rows of seq/8..seq tokens, packed; the first half of each row is prompt
 };
 
 struct SyntheticBatch {
@@ -21,6 +21,7 @@ struct SyntheticBatch {
 };
 
 // `index`: the how-manieth micro-batch of the run, over all ranks.
-SyntheticBatch synthetic_batch(const SyntheticShape& shape, std::uint64_t seed, std::uint64_t index);
+SyntheticBatch synthetic_batch(const SyntheticShape& shape, std::uint64_t seed,
+                               std::uint64_t index);
 
 }  // namespace wmtp::training

@@ -18,7 +18,8 @@ template <class Visit>
 void for_each_target(const TokenView& view, std::int32_t head, Visit visit) {
   for (std::size_t d = 0; d + 1 < view.doc_start.size(); ++d)
     for (std::int32_t i = view.doc_start[d]; i + head < view.doc_start[d + 1]; ++i)
-      if (view.target_mask[static_cast<std::size_t>(i + head)]) visit(i, view.tokens[static_cast<std::size_t>(i + head)]);
+      if (view.target_mask[static_cast<std::size_t>(i + head)])
+        visit(i, view.tokens[static_cast<std::size_t>(i + head)]);
 }
 
 }  // namespace
@@ -26,13 +27,16 @@ void for_each_target(const TokenView& view, std::int32_t head, Visit visit) {
 std::vector<std::int64_t> count_targets(const TokenView& view, int num_heads) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(num_heads));
   for (int head = 1; head <= num_heads; ++head)
-    for_each_target(view, head, [&](std::int32_t, std::int32_t) { ++counts[static_cast<std::size_t>(head - 1)]; });
+    for_each_target(view, head, [&](std::int32_t, std::int32_t) {
+      ++counts[static_cast<std::size_t>(head - 1)];
+    });
   return counts;
 }
 
 model::Batch upload(const TokenView& view, int num_heads, const Tensor& inv_freq_F) {
-  WMTP_CHECK(view.positions.size() == view.tokens.size() && view.target_mask.size() == view.tokens.size(),
-             "a micro-batch has arrays of different lengths");
+  WMTP_CHECK(
+      view.positions.size() == view.tokens.size() && view.target_mask.size() == view.tokens.size(),
+      "a micro-batch has arrays of different lengths");
   const c10::Device device = inv_freq_F.device();
   model::Batch batch;
   batch.tokens_N = to_device(view.tokens, device);

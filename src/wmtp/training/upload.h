@@ -1,5 +1,5 @@
-// A micro-batch from the host's arrays to what the model reads on the device: tokens, documents, RoPE angles, and per
-// head the rows that have a target.
+// A micro-batch from the host's arrays to what the model reads on the device: tokens, documents,
+// RoPE angles, and per head the rows that have a target.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -11,9 +11,9 @@ namespace wmtp::training {
 
 // BORROWS. N tokens, D documents end to end; padded rows are documents of equal length.
 struct TokenView {
-  std::span<const std::int32_t> tokens, positions;   // [N]
-  std::span<const std::int32_t> doc_start;           // [D + 1]
-  std::span<const std::uint8_t> target_mask;         // [N], 1 where the token is a target
+  std::span<const std::int32_t> tokens, positions;  // [N]
+  std::span<const std::int32_t> doc_start;          // [D + 1]
+  std::span<const std::uint8_t> target_mask;        // [N], 1 where the token is a target
 };
 
 // Head k (from 1) has a target at row i iff i + k lies in the same document and is masked in.

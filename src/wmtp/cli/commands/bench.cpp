@@ -3,7 +3,8 @@
 namespace wmtp::cli {
 
 void add_bench(CLI::App& app, Session& session) {
-  CLI::App* bench = app.add_subcommand("bench", "Measure this machine with random weights and data");
+  CLI::App* bench =
+      app.add_subcommand("bench", "Measure this machine with random weights and data");
   bench->group(kProgramGroup);
   bench->require_subcommand(1);
   add_bench_step(*bench, session);

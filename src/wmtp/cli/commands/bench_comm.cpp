@@ -39,13 +39,16 @@ int bench_comm(const Session& session, const CommFlags& flags) {
 }  // namespace
 
 void add_bench_comm(CLI::App& bench, Session& session) {
-  CLI::App* command = bench.add_subcommand("comm", "Collectives of all ranks by size; one JSON line each");
+  CLI::App* command =
+      bench.add_subcommand("comm", "Collectives of all ranks by size; one JSON line each");
   command->footer("  wmtp launch --nproc 4 -- bench comm --max-mib 64");
   const auto flags = std::make_shared<CommFlags>();
   command->add_option("--max-mib", flags->max_mib, "Largest tensor")->check(CLI::Range(1, 65536));
   command->add_option("--device", flags->device, "auto, cuda or cpu");
-  command->add_option("--backend", flags->backend, "auto, gloo or nccl")->check(CLI::IsMember({"auto", "gloo", "nccl"}));
-  command->add_flag("--allow-shared-gpu", flags->shared_gpu, "Several ranks on one GPU (with gloo)");
+  command->add_option("--backend", flags->backend, "auto, gloo or nccl")
+      ->check(CLI::IsMember({"auto", "gloo", "nccl"}));
+  command->add_flag("--allow-shared-gpu", flags->shared_gpu,
+                    "Several ranks on one GPU (with gloo)");
   command->callback([&session, flags] {
     session.run = [&session, flags] { return bench_comm(session, *flags); };
   });

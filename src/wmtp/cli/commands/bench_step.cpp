@@ -21,7 +21,8 @@ namespace wmtp::cli {
 namespace {
 
 struct StepFlags {
-  std::string preset = "small", strategy = "FULL_SHARD", recompute = "none", device = "auto", dtype, rows = "full";
+  std::string preset = "small", strategy = "FULL_SHARD", recompute = "none", device = "auto", dtype,
+              rows = "full";
   std::string backend = "auto";
   int batch = 4, seq = 512, steps = 10, warm = 2, heads = 0, accumulation = 1, threads = 0;
   double learning_rate = 1e-5, memory_gib = 0;
@@ -39,7 +40,9 @@ model::ModelConfig shape_of(const StepFlags& flags) {
 }
 
 model::Recompute recompute_from_name(const std::string& name) {
-  return name == "none" ? model::Recompute::none : name == "light" ? model::Recompute::light : model::Recompute::block;
+  return name == "none"    ? model::Recompute::none
+         : name == "light" ? model::Recompute::light
+                           : model::Recompute::block;
 }
 
 // What the device has, unless the command line says less.
@@ -49,7 +52,8 @@ std::int64_t memory_limit(const StepFlags& flags, c10::Device device) {
   return ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGE_SIZE);
 }
 
-void settle_recompute(const StepFlags& flags, c10::Device device, int world, training::AssembleOptions& options) {
+void settle_recompute(const StepFlags& flags, c10::Device device, int world,
+                      training::AssembleOptions& options) {
   training::MemoryRequest request;
   request.model = options.model;
   request.parallel = options.parallel;
@@ -63,11 +67,12 @@ void settle_recompute(const StepFlags& flags, c10::Device device, int world, tra
     training::require_fit(request, limit);
 }
 
-training::AssembleOptions options_of(const StepFlags& flags, const model::ModelConfig& config, c10::Device device,
-                                     int world) {
+training::AssembleOptions options_of(const StepFlags& flags, const model::ModelConfig& config,
+                                     c10::Device device, int world) {
   const std::string dtype = !flags.dtype.empty() ? flags.dtype : device.is_cuda() ? "bf16" : "fp32";
   if (device.is_cpu() && dtype != "fp32")
-    throw Error(ErrorKind::config, "bench", fmt::format("--dtype {} on a CPU", dtype), "CPU steps compute in fp32");
+    throw Error(ErrorKind::config, "bench", fmt::format("--dtype {} on a CPU", dtype),
+                "CPU steps compute in fp32");
   training::AssembleOptions options;
   options.model = config;
   options.transformer.recompute = recompute_from_name(flags.recompute);
@@ -75,28 +80,32 @@ training::AssembleOptions options_of(const StepFlags& flags, const model::ModelC
   options.parallel.param_dtype = dtype_from_name(dtype);
   options.parallel.device = device;
   options.parallel.cpu_offload = flags.offload;
-  options.groups.groups = {{.name = "policy", .learning_rate = flags.learning_rate, .weight_decay = 0.01}};
+  options.groups.groups = {
+      {.name = "policy", .learning_rate = flags.learning_rate, .weight_decay = 0.01}};
   settle_recompute(flags, device, world, options);
   return options;
 }
 
 struct Measured {
   std::vector<double> seconds, rates, losses;
-  double span = 0;   // of attention, over all tokens
+  double span = 0;  // of attention, over all tokens
 };
 
 // One step's batches are made inside the timed region, as a loop that trains does.
 class Bench {
  public:
-  Bench(const StepFlags& flags, const model::ModelConfig& config, comm::ProcessGroupSession& group, c10::Device device)
+  Bench(const StepFlags& flags, const model::ModelConfig& config, comm::ProcessGroupSession& group,
+        c10::Device device)
       : flags_(flags),
         config_(config),
         group_(group),
         device_(device),
-        model_(options_of(flags, config, device, group.world()), {&group.gather_group(), &group.reduce_group()}) {
+        model_(options_of(flags, config, device, group.world()),
+               {&group.gather_group(), &group.reduce_group()}) {
     const auto start = Clock::now();
     model_.runtime().fill(training::random_weights(config, 0));
-    log::info("bench", "{:.1f} million weights drawn in {}", static_cast<double>(config.total_parameters()) / 1e6,
+    log::info("bench", "{:.1f} million weights drawn in {}",
+              static_cast<double>(config.total_parameters()) / 1e6,
               format_duration(seconds_since(start)));
   }
 
@@ -118,13 +127,14 @@ class Bench {
     const auto start = Clock::now();
     std::int64_t tokens = 0;
     const training::PendingResult pending = model_.step().run(next_input(tokens));
-    measured.losses.push_back(pending.read().loss);   // the host waits here, as the peer's loop does
+    measured.losses.push_back(pending.read().loss);  // the host waits here, as the peer's loop does
     measured.seconds.push_back(seconds_since(start));
     measured.rates.push_back(static_cast<double>(tokens) / measured.seconds.back());
   }
 
   training::StepInput next_input(std::int64_t& tokens) {
-    const training::SyntheticShape shape{flags_.batch, flags_.seq, config_.vocab_size, flags_.rows == "mixed"};
+    const training::SyntheticShape shape{flags_.batch, flags_.seq, config_.vocab_size,
+                                         flags_.rows == "mixed"};
     const int heads = static_cast<int>(config_.n_future), world = group_.world();
     training::StepInput input;
     input.head_targets.assign(static_cast<std::size_t>(heads), 0);
@@ -134,7 +144,8 @@ class Bench {
       const auto index = static_cast<std::uint64_t>((flags_.repeat_batch ? 0 : step_) * 1000 + i);
       const auto batch = training::synthetic_batch(shape, 1, index);
       const auto counts = training::count_targets(batch.view(), heads);
-      const std::int64_t copies = shape.mixed ? 1 : world;   // full rows have equal counts on all ranks
+      const std::int64_t copies =
+          shape.mixed ? 1 : world;  // full rows have equal counts on all ranks
       for (std::size_t k = 0; k < counts.size(); ++k) input.head_targets[k] += counts[k] * copies;
       if (!mine) continue;
       input.micro_batches.push_back(training::upload(batch.view(), heads, model_.inv_freq()));
@@ -169,25 +180,29 @@ double median(std::vector<double> values) {
   return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024 * 1024); }
+double gib(std::int64_t bytes) {
+  return static_cast<double>(bytes) / (1024.0 * 1024 * 1024);
+}
 
-nlohmann::ordered_json report_of(const StepFlags& flags, const model::ModelConfig& config, Bench& bench,
-                                 const Measured& measured, c10::Device device, int world, std::int64_t base_bytes) {
+nlohmann::ordered_json report_of(const StepFlags& flags, const model::ModelConfig& config,
+                                 Bench& bench, const Measured& measured, c10::Device device,
+                                 int world, std::int64_t base_bytes) {
   const double rate = median(measured.rates);
-  nlohmann::ordered_json fields{{"peer", "wmtp"},
-                                {"preset", flags.preset},
-                                {"strategy", parallel::name_of(bench.model().runtime().options().strategy)},
-                                {"world", world},
-                                {"batch", flags.batch},
-                                {"seq", flags.seq},
-                                {"rows", flags.rows},
-                                {"recompute", flags.recompute},
-                                {"dtype", name_of(bench.model().runtime().options().param_dtype)},
-                                {"params", config.total_parameters()},
-                                {"step_s", median(measured.seconds)},
-                                {"min_s", *std::ranges::min_element(measured.seconds)},
-                                {"tok_s_rank", rate},
-                                {"tflops", training::training_flops_per_token(config, measured.span) * rate / 1e12}};
+  nlohmann::ordered_json fields{
+      {"peer", "wmtp"},
+      {"preset", flags.preset},
+      {"strategy", parallel::name_of(bench.model().runtime().options().strategy)},
+      {"world", world},
+      {"batch", flags.batch},
+      {"seq", flags.seq},
+      {"rows", flags.rows},
+      {"recompute", flags.recompute},
+      {"dtype", name_of(bench.model().runtime().options().param_dtype)},
+      {"params", config.total_parameters()},
+      {"step_s", median(measured.seconds)},
+      {"min_s", *std::ranges::min_element(measured.seconds)},
+      {"tok_s_rank", rate},
+      {"tflops", training::training_flops_per_token(config, measured.span) * rate / 1e12}};
   if (device.is_cuda()) {
     const GpuMemory memory = cuda_tables().services.memory(device.index());
     fields["peak_gib"] = gib(memory.peak_allocated_bytes);
@@ -196,7 +211,8 @@ nlohmann::ordered_json report_of(const StepFlags& flags, const model::ModelConfi
     fields["peak_gib"] = gib(peak_resident_bytes());
     fields["base_gib"] = gib(base_bytes);
   }
-  fields["state_gib"] = gib(bench.model().runtime().state_bytes() + bench.model().optimizer().state_bytes());
+  fields["state_gib"] =
+      gib(bench.model().runtime().state_bytes() + bench.model().optimizer().state_bytes());
   fields["buffer_gib"] = gib(bench.model().runtime().buffer_bytes());
   fields["loss"] = measured.losses.back();
   fields["first_loss"] = measured.losses.front();
@@ -218,7 +234,8 @@ int bench_step(const Session& session, const StepFlags& flags) {
     const model::ModelConfig config = shape_of(flags);
     Bench bench(flags, config, group, device);
     const Measured measured = bench.run();
-    const auto fields = report_of(flags, config, bench, measured, device, group.world(), base_bytes);
+    const auto fields =
+        report_of(flags, config, bench, measured, device, group.world(), base_bytes);
     if (group.rank() == 0) emit_json("result", fields);
     return 0;
   });
@@ -227,33 +244,47 @@ int bench_step(const Session& session, const StepFlags& flags) {
 }  // namespace
 
 void add_bench_step(CLI::App& bench, Session& session) {
-  CLI::App* command = bench.add_subcommand("step", "Training steps with random weights and tokens; one JSON line");
+  CLI::App* command =
+      bench.add_subcommand("step", "Training steps with random weights and tokens; one JSON line");
   command->footer(
       "  wmtp bench step --preset small --batch 4 --seq 256\n"
       "  wmtp launch --nproc 2 -- bench step --preset small --strategy FULL_SHARD");
   const auto flags = std::make_shared<StepFlags>();
   command->add_option("--preset", flags->preset, "Shape of the model")->type_name("NAME");
-  command->add_option("--batch", flags->batch, "Rows per rank and micro-batch")->check(CLI::PositiveNumber);
+  command->add_option("--batch", flags->batch, "Rows per rank and micro-batch")
+      ->check(CLI::PositiveNumber);
   command->add_option("--seq", flags->seq, "Tokens of a row")->check(CLI::Range(8, 1 << 20));
   command->add_option("--steps", flags->steps, "Timed steps")->check(CLI::PositiveNumber);
   command->add_option("--warm", flags->warm, "Steps before them")->check(CLI::NonNegativeNumber);
   command->add_option("--strategy", flags->strategy, "FULL_SHARD, SHARD_GRAD_OP or NO_SHARD");
-  command->add_option("--recompute", flags->recompute, "Activations to recompute; auto: the least that fits --memory-gib")
+  command
+      ->add_option("--recompute", flags->recompute,
+                   "Activations to recompute; auto: the least that fits --memory-gib")
       ->check(CLI::IsMember({"none", "light", "block", "auto"}));
-  command->add_option("--rows", flags->rows, "full: every token a target; mixed: lengths seq/8..seq, half prompt")
+  command
+      ->add_option("--rows", flags->rows,
+                   "full: every token a target; mixed: lengths seq/8..seq, half prompt")
       ->check(CLI::IsMember({"full", "mixed"}));
-  command->add_option("--heads", flags->heads, "Prediction heads (0: the preset's)")->check(CLI::Range(0, 16));
-  command->add_option("--accumulation", flags->accumulation, "Micro-batches of a step")->check(CLI::PositiveNumber);
+  command->add_option("--heads", flags->heads, "Prediction heads (0: the preset's)")
+      ->check(CLI::Range(0, 16));
+  command->add_option("--accumulation", flags->accumulation, "Micro-batches of a step")
+      ->check(CLI::PositiveNumber);
   command->add_option("--device", flags->device, "auto, cuda or cpu");
   command->add_option("--dtype", flags->dtype, "bf16 or fp32; default bf16 on a GPU, fp32 on a CPU")
       ->check(CLI::IsMember({"bf16", "fp16", "fp32"}));
-  command->add_option("--memory-gib", flags->memory_gib, "Memory of a rank; a plan that does not fit is an error")
+  command
+      ->add_option("--memory-gib", flags->memory_gib,
+                   "Memory of a rank; a plan that does not fit is an error")
       ->check(CLI::PositiveNumber);
   command->add_option("--lr", flags->learning_rate, "Learning rate")->check(CLI::NonNegativeNumber);
-  command->add_option("--threads", flags->threads, "Threads of a rank (0: automatic)")->check(CLI::NonNegativeNumber);
-  command->add_option("--backend", flags->backend, "auto, gloo or nccl")->check(CLI::IsMember({"auto", "gloo", "nccl"}));
-  command->add_flag("--allow-shared-gpu", flags->shared_gpu, "Several ranks on one GPU (with gloo)");
-  command->add_flag("--repeat-batch", flags->repeat_batch, "The same batch every step: the loss falls");
+  command->add_option("--threads", flags->threads, "Threads of a rank (0: automatic)")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--backend", flags->backend, "auto, gloo or nccl")
+      ->check(CLI::IsMember({"auto", "gloo", "nccl"}));
+  command->add_flag("--allow-shared-gpu", flags->shared_gpu,
+                    "Several ranks on one GPU (with gloo)");
+  command->add_flag("--repeat-batch", flags->repeat_batch,
+                    "The same batch every step: the loss falls");
   command->add_flag("--cpu-offload", flags->offload, "Shards and optimizer in host memory");
   command->callback([&session, flags] {
     session.run = [&session, flags] { return bench_step(session, *flags); };

@@ -19,7 +19,8 @@ void add_data(CLI::App& app, Session& session) {
 
 std::shared_ptr<const tokenizer::Tokenizer> policy_tokenizer(const config::Config& config) {
   const auto& policy = config.models.policy;
-  return tokenizer::load_tokenizer((policy.tokenizer_path ? *policy.tokenizer_path : policy.path).text);
+  return tokenizer::load_tokenizer(
+      (policy.tokenizer_path ? *policy.tokenizer_path : policy.path).text);
 }
 
 }  // namespace wmtp::cli

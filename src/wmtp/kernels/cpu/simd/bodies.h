@@ -7,12 +7,12 @@ namespace wmtp::kernels::cpu::WMTP_ISA {
 namespace {
 
 // clang-format off: the order matters, and each is a part of this namespace
-#include "wmtp/kernels/cpu/simd/vec.h"
+#include "wmtp/kernels/cpu/simd/loss_bodies.h"
 #include "wmtp/kernels/cpu/simd/norm_bodies.h"
+#include "wmtp/kernels/cpu/simd/optimizer_bodies.h"
 #include "wmtp/kernels/cpu/simd/rope_bodies.h"
 #include "wmtp/kernels/cpu/simd/swiglu_bodies.h"
-#include "wmtp/kernels/cpu/simd/loss_bodies.h"
-#include "wmtp/kernels/cpu/simd/optimizer_bodies.h"
+#include "wmtp/kernels/cpu/simd/vec.h"
 // clang-format on
 
 #define WMTP_NAME_OF(isa) #isa
@@ -21,8 +21,16 @@ namespace {
 }  // namespace
 
 extern const SimdKernels kKernels{
-    WMTP_NAME(WMTP_ISA), rms_norm,       rms_norm_backward, rope,  rope_backward, swiglu,
-    swiglu_backward,     cross_entropy,  adamw,             squared_norm,
+    WMTP_NAME(WMTP_ISA),
+    rms_norm,
+    rms_norm_backward,
+    rope,
+    rope_backward,
+    swiglu,
+    swiglu_backward,
+    cross_entropy,
+    adamw,
+    squared_norm,
     squared_norm_bf16,
 };
 

@@ -1,5 +1,5 @@
-// Part of bodies.h. One row of logits is read from memory once: it stays in the second-level cache for the
-// passes that follow. One exponential per logit serves both the sum and the gradient.
+// Part of bodies.h. One row of logits is read from memory once: it stays in the second-level cache
+// for the passes that follow. One exponential per logit serves both the sum and the gradient.
 
 WMTP_INLINE float row_max(const float* z, std::int64_t size) {
   Vec a = splat(z[0]), b = a, c = a, d = a;

@@ -16,8 +16,8 @@ void adamw(const AdamWRange& a, std::int64_t begin, std::int64_t end) {
   std::int64_t i = begin;
   for (; i + kLanes <= end; i += kLanes) {
     const Vec grad = a.grad ? load(a.grad + i) : load_bf16(a.grad_bf16 + i);
-    const AdamWTerms t = adamw_terms(a, grad, load(a.exp_avg + i), load(a.exp_avg_sq + i),
-                                     load(a.param + i));
+    const AdamWTerms t =
+        adamw_terms(a, grad, load(a.exp_avg + i), load(a.exp_avg_sq + i), load(a.param + i));
     store(a.exp_avg + i, t.m1);
     store(a.exp_avg_sq + i, t.m2);
     store(a.param + i, t.param);
@@ -27,9 +27,8 @@ void adamw(const AdamWRange& a, std::int64_t begin, std::int64_t end) {
   const std::int64_t rest = end - i;
   if (rest == 0) return;
   const Vec grad = a.grad ? load_some(a.grad + i, rest) : load_bf16_some(a.grad_bf16 + i, rest);
-  const AdamWTerms t =
-      adamw_terms(a, grad, load_some(a.exp_avg + i, rest), load_some(a.exp_avg_sq + i, rest),
-                  load_some(a.param + i, rest));
+  const AdamWTerms t = adamw_terms(a, grad, load_some(a.exp_avg + i, rest),
+                                   load_some(a.exp_avg_sq + i, rest), load_some(a.param + i, rest));
   store_some(a.exp_avg + i, t.m1, rest);
   store_some(a.exp_avg_sq + i, t.m2, rest);
   store_some(a.param + i, t.param, rest);

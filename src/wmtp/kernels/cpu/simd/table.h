@@ -1,6 +1,6 @@
-// The vectorised fp32 bodies, compiled once per instruction set from one source (bodies.h): one slot per
-// body, all of them over plain pointers. A body computes each row, element or block the same way wherever
-// its range begins, so the number of threads changes no bit.
+// The vectorised fp32 bodies, compiled once per instruction set from one source (bodies.h): one
+// slot per body, all of them over plain pointers. A body computes each row, element or block the
+// same way wherever its range begins, so the number of threads changes no bit.
 #pragma once
 #include <cstdint>
 
@@ -10,14 +10,14 @@ using Bf16Bits = std::uint16_t;
 
 // N rows, D features. Strides are elements.
 struct NormRows {
-  const float *x, *delta, *weight;   // delta null: nothing is added
+  const float *x, *delta, *weight;  // delta null: nothing is added
   float *sum, *out, *rstd;
   std::int64_t x_stride, delta_stride, sum_stride, out_stride, num_features;
   float eps;
 };
 struct NormBackwardRows {
   const float *dout, *x, *rstd, *weight;
-  float* dx;                         // +=
+  float* dx;  // +=
   std::int64_t dout_stride, x_stride, dx_stride, num_features;
 };
 
@@ -39,26 +39,26 @@ struct RopeBackwardRows {
 };
 
 struct SwigluRows {
-  float* gate_up;                    // backward: holds its gradient afterwards
-  const float* dout;                 // backward only
-  float* out;                        // backward: may be null
+  float* gate_up;     // backward: holds its gradient afterwards
+  const float* dout;  // backward only
+  float* out;         // backward: may be null
   std::int64_t gate_up_stride, dout_stride, out_stride, num_features;
 };
 
 struct CrossEntropyRows {
   float* logits;
   const std::int32_t* targets;
-  const float* scale;                // null: only nll
+  const float* scale;  // null: only nll
   float* nll;
-  float* hidden;                     // may be null; rows of scale 0 are cleared
+  float* hidden;  // may be null; rows of scale 0 are cleared
   std::int64_t logits_stride, hidden_stride, num_logits, num_features;
 };
 
 struct AdamWRange {
   float *param, *exp_avg, *exp_avg_sq;
-  const float* grad;                 // one of the two
+  const float* grad;  // one of the two
   const Bf16Bits* grad_bf16;
-  float* copy;                       // one of the two, or neither
+  float* copy;  // one of the two, or neither
   Bf16Bits* copy_bf16;
   float beta1, beta2, keep, rate, correction2, eps, grad_scale;
 };
@@ -82,9 +82,15 @@ struct SimdKernels {
   double (*squared_norm_bf16)(const Bf16Bits* values, std::int64_t size);
 };
 
-namespace baseline { extern const SimdKernels kKernels; }
-namespace avx2 { extern const SimdKernels kKernels; }
-namespace avx512 { extern const SimdKernels kKernels; }
+namespace baseline {
+extern const SimdKernels kKernels;
+}
+namespace avx2 {
+extern const SimdKernels kKernels;
+}
+namespace avx512 {
+extern const SimdKernels kKernels;
+}
 
 // The widest this processor has.
 const SimdKernels& simd_kernels();

@@ -1,6 +1,7 @@
-// Sixteen floats at a time, on whatever registers the instruction set has. Included once per instruction
-// set, inside that set's namespace and with its compiler flags: so nothing here may be an inline function
-// the linker could share with the rest of the program, and no header with such functions is included.
+// Sixteen floats at a time, on whatever registers the instruction set has. Included once per
+// instruction set, inside that set's namespace and with its compiler flags: so nothing here may be
+// an inline function the linker could share with the rest of the program, and no header with such
+// functions is included.
 typedef float Vec __attribute__((vector_size(64)));
 typedef float VecAnywhere __attribute__((vector_size(64), aligned(4), may_alias));
 typedef std::int32_t Ints __attribute__((vector_size(64)));
@@ -15,9 +16,15 @@ typedef float Eight __attribute__((vector_size(32)));
 
 constexpr std::int64_t kLanes = 16;
 
-WMTP_INLINE Vec splat(float value) { return value - Vec{}; }
-WMTP_INLINE Vec load(const float* from) { return *reinterpret_cast<const VecAnywhere*>(from); }
-WMTP_INLINE void store(float* to, Vec value) { *reinterpret_cast<VecAnywhere*>(to) = value; }
+WMTP_INLINE Vec splat(float value) {
+  return value - Vec{};
+}
+WMTP_INLINE Vec load(const float* from) {
+  return *reinterpret_cast<const VecAnywhere*>(from);
+}
+WMTP_INLINE void store(float* to, Vec value) {
+  *reinterpret_cast<VecAnywhere*>(to) = value;
+}
 
 // The first `count` < 16 lanes; the others read as `fill` and are not written.
 WMTP_INLINE Vec load_some(const float* from, std::int64_t count, float fill = 0) {
@@ -55,8 +62,12 @@ WMTP_INLINE void store_bf16_some(Bf16Bits* to, Vec value, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = bits[i];
 }
 
-WMTP_INLINE Vec larger(Vec a, Vec b) { return a > b ? a : b; }
-WMTP_INLINE Vec smaller(Vec a, Vec b) { return a < b ? a : b; }
+WMTP_INLINE Vec larger(Vec a, Vec b) {
+  return a > b ? a : b;
+}
+WMTP_INLINE Vec smaller(Vec a, Vec b) {
+  return a < b ? a : b;
+}
 WMTP_INLINE Vec root(Vec value) {
   Vec result;
   for (int i = 0; i < kLanes; ++i) result[i] = __builtin_sqrtf(value[i]);
