@@ -160,7 +160,9 @@ void Attempt::reap(Clock::time_point now) {
 }
 
 void Attempt::note_failure(int rank, int code, Clock::time_point now) {
-  if (failed_code_) return;
+  // Whoever only lost its peers (75) may be found before the one that was lost.
+  const bool real_cause = failed_code_ == 75 && code != 75 && !killed_;
+  if (failed_code_ && !real_cause) return;
   failed_code_ = code;
   const bool saved_and_leaving = stop_.since && (code == 80 || code == 81);
   const bool others = any_running();
