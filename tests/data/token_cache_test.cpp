@@ -7,6 +7,7 @@
 
 #include "data/corpus_fixture.h"
 #include "support/expect_error.h"
+#include "wmtp/core/failpoint.h"
 #include "wmtp/core/rng.h"
 #include "wmtp/data/cache_builder.h"
 #include "wmtp/data/text_blocks.h"
@@ -228,6 +229,33 @@ TEST(TokenCache, GivenCacheMustBeOfTheSameTokenizer) {
   EXPECT_EQ(Dataset(corpus, {}, Split::train).size(), 53u);
   fixture.tokenizer = FakeTokenizer(false);
   EXPECT_WMTP_ERROR(fixture.corpus(), ErrorKind::config, "another tokenizer");
+}
+
+void arm(const std::string& spec) {
+  failpoint::Options options;
+  options.spec = spec;
+  failpoint::configure(options);
+}
+
+// A write that fails leaves the old file, or none, and never a half one.
+TEST(TokenCache, FailedWritesLeaveNothingBehind) {
+  if (!failpoint::kCompiledIn) GTEST_SKIP();
+  for (const char* point :
+       {"index.write.half", "index.rename.before", "cache.write.half", "cache.rename.before"}) {
+    CorpusFixture fixture;
+    arm(std::string(point) + "=eio");
+    EXPECT_WMTP_ERROR(fixture.corpus(), ErrorKind::io, "cannot write");
+    arm("");
+    for (const auto& entry : std::filesystem::directory_iterator(fixture.dir / ".wmtp-cache"))
+      EXPECT_TRUE(entry.path().extension() == ".widx" &&
+                  std::string_view(point).starts_with("cache"))
+          << point << " left " << entry.path();
+    EXPECT_EQ(fixture.corpus()->num_rows(), 53u) << "the healthy run passes";
+  }
+  CorpusFixture fixture;
+  arm("cache.rename.before=skip");
+  EXPECT_ANY_THROW(fixture.corpus()) << "without the rename there is no cache to open";
+  arm("");
 }
 
 // ---- plain text ----

@@ -77,7 +77,8 @@ void copy_elements(const StoredTensor& tensor, std::span<const std::byte> bytes,
   if (dst.numel() == 0) return;
   const std::byte* source =
       bytes.data() + static_cast<std::size_t>(element_begin) * element_bytes(*dtype);
-  if (dst.scalar_type() == *dtype)
+  // Large copies go through LibTorch, which shares them out over its threads.
+  if (dst.scalar_type() == *dtype && dst.numel() < kChunkElements)
     std::memcpy(dst.data_ptr(), source, static_cast<std::size_t>(dst.nbytes()));
   else
     convert(source, *dtype, dst);

@@ -122,6 +122,16 @@ std::string header_problem(std::span<const std::byte> file, const FileFormat& fo
   return {};
 }
 
+failpoint::Action pass_failpoint(const SectionFileContent& content,
+                                 const std::filesystem::path& path, std::string_view moment) {
+  const auto action = failpoint::pass(fmt::format("{}.{}", content.failpoints, moment));
+  if (const int error = failpoint::error_number(action))
+    throw Error(
+        ErrorKind::io, "data",
+        fmt::format("cannot write {}: {}", path.string(), std::generic_category().message(error)));
+  return action;
+}
+
 }  // namespace
 
 void write_section_file(const std::filesystem::path& path, const SectionFileContent& content) {
@@ -134,14 +144,7 @@ void write_section_file(const std::filesystem::path& path, const SectionFileCont
   std::vector<std::byte> buffer(kChunkBytes);
   for (std::size_t i = 0; i < content.sections.size(); ++i) {
     sink.pad_to(header.sections[i].offset);
-    if (i + 1 == content.sections.size()) {
-      const auto action = failpoint::pass(fmt::format("{}.write.half", content.failpoints));
-      if (const int error = failpoint::error_number(action)) {
-        throw Error(ErrorKind::io, "data",
-                    fmt::format("cannot write {}: {}", path.string(),
-                                std::generic_category().message(error)));
-      }
-    }
+    if (i + 1 == content.sections.size()) pass_failpoint(content, path, "write.half");
     for (std::uint64_t at = 0; at < header.sections[i].bytes; at += buffer.size()) {
       const auto part = std::span(buffer).first(
           std::min<std::uint64_t>(buffer.size(), header.sections[i].bytes - at));
@@ -152,9 +155,7 @@ void write_section_file(const std::filesystem::path& path, const SectionFileCont
   sink.pad_to(header.crc_offset);
   const auto crcs = sink.finish();
   file.write(std::as_bytes(std::span(crcs)));
-  if (failpoint::pass(fmt::format("{}.rename.before", content.failpoints)) ==
-      failpoint::Action::skip)
-    return;
+  if (pass_failpoint(content, path, "rename.before") == failpoint::Action::skip) return;
   file.commit();
 }
 
