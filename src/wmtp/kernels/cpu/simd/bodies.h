@@ -6,13 +6,14 @@
 namespace wmtp::kernels::cpu::WMTP_ISA {
 namespace {
 
-// clang-format off: the order matters, and each is a part of this namespace
-#include "wmtp/kernels/cpu/simd/loss_bodies.h"
+// The order matters, and each is a part of this namespace.
+// clang-format off
+#include "wmtp/kernels/cpu/simd/vec.h"
 #include "wmtp/kernels/cpu/simd/norm_bodies.h"
-#include "wmtp/kernels/cpu/simd/optimizer_bodies.h"
 #include "wmtp/kernels/cpu/simd/rope_bodies.h"
 #include "wmtp/kernels/cpu/simd/swiglu_bodies.h"
-#include "wmtp/kernels/cpu/simd/vec.h"
+#include "wmtp/kernels/cpu/simd/loss_bodies.h"
+#include "wmtp/kernels/cpu/simd/optimizer_bodies.h"
 // clang-format on
 
 #define WMTP_NAME_OF(isa) #isa
