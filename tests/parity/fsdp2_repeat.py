@@ -4,6 +4,7 @@
 Rank 0 writes PROBE_DIR/torch.safetensors (weights after the last step) and PROBE_DIR/torch.json {losses, grad_norms}.
 """
 import json
+import os
 import pathlib
 import sys
 
@@ -54,7 +55,8 @@ def main():
     if rank == 0:
         save_file(whole, folder / "torch.safetensors")
         (folder / "torch.json").write_text(json.dumps(dict(losses=losses, grad_norms=norms)))
-    dist.destroy_process_group()
+    dist.barrier()
+    os._exit(0)  # PyTorch's Gloo threads now and then abort an orderly exit ("terminate called")
 
 
 if __name__ == "__main__":
