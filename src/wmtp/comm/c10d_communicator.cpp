@@ -47,7 +47,9 @@ class C10dWork : public Work::Body {
       work_->wait(parts_.slice);
       return true;
     } catch (const std::exception& error) {
-      if (parts_.slice.count() > 0 && !work_->isCompleted()) return false;
+      // A slice may run out just as the work ends well: then the next wait returns at once.
+      const bool under_way = !work_->isCompleted() || work_->isSuccess();
+      if (parts_.slice.count() > 0 && under_way) return false;
       throw_lost(parts_.what, first_line(error));
     }
   }
