@@ -15,6 +15,5 @@ void add_squared_norm(const Tensor& flat, const Tensor& out) {
 
 template void add_squared_norm<float>(const Tensor&, const Tensor&);
 template void add_squared_norm<double>(const Tensor&, const Tensor&);
-template void add_squared_norm<c10::BFloat16>(const Tensor&, const Tensor&);
 
 }  // namespace wmtp::kernels::cpu

@@ -1,0 +1,102 @@
+// Every instruction set this processor has, held to the C library in double precision.
+#include "wmtp/kernels/cpu/simd/table.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <limits>
+
+#include "tests/kernels/op_matrix.h"
+
+namespace wmtp::kernels::cpu {
+namespace {
+
+class Simd : public ::testing::TestWithParam<int> {
+ protected:
+  const SimdKernels& kernels() const { return simd_kernels(GetParam()); }
+};
+
+std::vector<float> normals(const std::string& name, std::int64_t size, double scale = 1) {
+  const Tensor values = kernels::testing::normals(name, {size}, scale).to(kFloat32);
+  return {values.const_data_ptr<float>(), values.const_data_ptr<float>() + size};
+}
+
+// silu(x) * 1 over the whole range, so that the exponential is seen at every size.
+TEST_P(Simd, TheExponentialIsExactToAFewUnits) {
+  constexpr std::int64_t kCount = 20001;
+  std::vector<float> gate_up(2 * kCount, 1.0f), out(kCount);
+  for (std::int64_t i = 0; i < kCount; ++i) gate_up[i] = static_cast<float>(i - 10000) * 0.0085f;
+  kernels().swiglu({gate_up.data(), nullptr, out.data(), 2 * kCount, 0, kCount, kCount}, 0, 1);
+  for (std::int64_t i = 0; i < kCount; ++i) {
+    const double gate = gate_up[i], wanted = gate / (1 + std::exp(-gate));
+    EXPECT_NEAR(out[i], wanted, std::abs(wanted) * 5e-7 + 1e-37) << gate;
+  }
+}
+
+TEST_P(Simd, CrossEntropyOfARowOfAnyLength) {
+  for (const std::int64_t size : {1, 2, 15, 16, 17, 63, 64, 65, 1000}) {
+    std::vector<float> z = normals("z", size, 5);
+    const std::vector<float> logits = z;
+    const std::int32_t target = static_cast<std::int32_t>(size / 2);
+    float nll = 0, scale = 0.5f;
+    kernels().cross_entropy({z.data(), &target, &scale, &nll, nullptr, size, 0, size, 0}, 0, 1);
+    double sum = 0;
+    for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+    EXPECT_NEAR(nll, std::log(sum) - logits[target], 1e-5) << size;
+    for (std::int64_t v = 0; v < size; ++v)
+      EXPECT_NEAR(z[v], 0.5 * (std::exp(logits[v]) / sum - (v == target)), 1e-6) << size;
+  }
+}
+
+TEST_P(Simd, Bf16IsRoundedToNearestEven) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::vector<float> param = normals("param", 100);
+  const float special[] = {0.0f,
+                           -0.0f,
+                           infinity,
+                           -infinity,
+                           1e-40f,
+                           3.3e38f,
+                           std::bit_cast<float>(0x3f808000u),
+                           std::bit_cast<float>(0x3f818000u),
+                           std::numeric_limits<float>::quiet_NaN()};
+  std::copy(std::begin(special), std::end(special), param.begin());
+  const std::vector<float> before = param;
+  std::vector<float> zeros(100), m1(100), m2(100);
+  std::vector<Bf16Bits> copy(100);
+  AdamWRange range{};
+  range.param = param.data(), range.exp_avg = m1.data(), range.exp_avg_sq = m2.data();
+  range.grad = zeros.data(), range.copy_bf16 = copy.data();
+  range.keep = 1, range.correction2 = 1, range.eps = 1e-8f, range.grad_scale = 1;
+  kernels().adamw(range, 0, 100);
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const c10::BFloat16 wanted(before[i]), got(copy[i], c10::BFloat16::from_bits());
+    if (std::isnan(before[i]))
+      EXPECT_TRUE(std::isnan(static_cast<float>(got)));
+    else
+      EXPECT_EQ(got.x, wanted.x) << before[i];
+  }
+}
+
+TEST_P(Simd, WhereARangeBeginsChangesNoBit) {
+  const auto run = [&](std::int64_t cut) {
+    std::vector<float> param = normals("param", 333), m1(333), m2(333);
+    const std::vector<float> grad = normals("grad", 333);
+    AdamWRange range{};
+    range.param = param.data(), range.exp_avg = m1.data(), range.exp_avg_sq = m2.data();
+    range.grad = grad.data();
+    range.beta1 = 0.9f, range.beta2 = 0.95f, range.keep = 0.99f, range.rate = 0.1f;
+    range.correction2 = 20, range.eps = 1e-8f, range.grad_scale = 0.3f;
+    kernels().adamw(range, 0, cut);
+    kernels().adamw(range, cut, 333);
+    return param;
+  };
+  const std::vector<float> whole = run(0);
+  for (const std::int64_t cut : {1, 7, 16, 100, 332}) EXPECT_EQ(run(cut), whole) << cut;
+}
+
+INSTANTIATE_TEST_SUITE_P(InstructionSets, Simd, ::testing::Range(0, num_simd_kernels()),
+                         [](const auto& test) { return simd_kernels(test.param).name; });
+
+}  // namespace
+}  // namespace wmtp::kernels::cpu
