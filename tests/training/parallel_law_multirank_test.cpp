@@ -37,6 +37,26 @@ std::vector<NamedLayout> all_layouts(int world) {
   return layouts;
 }
 
+// Frozen and trained parameters in one unit; units without a trained one, and units trained whole
+// beside them.
+std::vector<NamedLayout> lora_layouts(int world) {
+  model::LoraConfig adapters;
+  adapters.rank = 4, adapters.alpha = 8;
+  model::LoraConfig mixed = adapters;
+  mixed.targets = {"q_proj", "v_proj", "down_proj"};
+  mixed.scope = model::LoraScope::trunk, mixed.train_heads = true;
+  std::vector<NamedLayout> layouts;
+  for (const NamedLayout& one : all_layouts(world)) {
+    if (one.layout.recompute == model::Recompute::light) continue;
+    layouts.push_back({"lora, " + one.name, one.layout});
+    layouts.back().layout.lora = adapters;
+  }
+  for (auto strategy : {parallel::Strategy::shard_grad_op, parallel::Strategy::full_shard})
+    layouts.push_back({fmt::format("lora of the trunk, heads whole, {}", name_of(strategy)),
+                       {.strategy = strategy, .num_micro_batches = world, .lora = mixed}});
+  return layouts;
+}
+
 // The run of a single process with the same samples: what every layout must reproduce.
 struct Expected {
   std::vector<Tensor> first_grads, start, end;
@@ -73,11 +93,17 @@ double distance(comm::Communicator& group, const LawRun::Part& mine, const Tenso
   return std::sqrt(sum.item<double>());
 }
 
+Tensor copy_of(const Tensor& tensor) {
+  return tensor.defined() ? tensor.clone() : Tensor();
+}
+
 void check_layout(const NamedLayout& one, const model::ModelConfig& config,
                   const parallel::Groups& groups, const Expected& expected) {
   SCOPED_TRACE(one.name);
   LawRun run(config, one.layout, groups), again(config, one.layout, groups);
   const bool counts = run.model().runtime().counts_once();
+  std::vector<Tensor> frozen;
+  for (std::size_t u = 0; u < run.num_units(); ++u) frozen.push_back(copy_of(run.frozen(u)));
   for (int step = 0; step < kSteps; ++step) {
     const auto result = run.step();
     EXPECT_TRUE(result.applied);
@@ -94,28 +120,33 @@ void check_layout(const NamedLayout& one, const model::ModelConfig& config,
         << "weights of unit " << u;
     EXPECT_TRUE(run.master(u).values.equal(again.master(u).values))
         << "a rerun differs in unit " << u;
+    EXPECT_TRUE(!frozen[u].defined() || run.frozen(u).equal(frozen[u]))
+        << "frozen weights of unit " << u;
   }
 }
 
-void run_rank_of_law() {
+using Layouts = std::vector<NamedLayout> (*)(int world);
+
+void run_rank_of_law(Layouts layouts) {
   at::set_num_threads(1);
   auto session = comm::ProcessGroupSession::start(comm::discover(comm::process_environment()), {});
   session->connect();
   const parallel::Groups groups{&session->gather_group(), &session->reduce_group()};
   const model::ModelConfig config = model::preset("micro");
-  std::map<int, Expected> expected;
-  for (const NamedLayout& one : all_layouts(session->world())) {
-    const int micro_batches = one.layout.num_micro_batches;
-    if (!expected.contains(micro_batches)) expected[micro_batches] = run_alone(config, one.layout);
-    check_layout(one, config, groups, expected[micro_batches]);
+  std::map<std::pair<int, bool>, Expected> expected;
+  for (const NamedLayout& one : layouts(session->world())) {
+    const std::pair key{one.layout.num_micro_batches,
+                        one.layout.lora && one.layout.lora->train_heads};
+    if (!expected.contains(key)) expected[key] = run_alone(config, one.layout);
+    check_layout(one, config, groups, expected[key]);
   }
   session->check_order();
   session->finish();
 }
 
-void law(int ranks) {
-  if (!is_worker()) return expect_success(launch_ranks({.ranks = ranks, .timeout_s = 300}));
-  run_rank_of_law();
+void law(int ranks, Layouts layouts = all_layouts) {
+  if (!is_worker()) return expect_success(launch_ranks({.ranks = ranks, .timeout_s = 600}));
+  run_rank_of_law(layouts);
 }
 
 TEST(ParallelLawMultirank, OneRank) {
@@ -129,6 +160,19 @@ TEST(ParallelLawMultirank, ThreeRanks) {
 }
 TEST(ParallelLawMultirank, FourRanks) {
   law(4);
+}
+
+TEST(LoraLawMultirank, OneRank) {
+  law(1, lora_layouts);
+}
+TEST(LoraLawMultirank, TwoRanks) {
+  law(2, lora_layouts);
+}
+TEST(LoraLawMultirank, ThreeRanks) {
+  law(3, lora_layouts);
+}
+TEST(LoraLawMultirank, FourRanks) {
+  law(4, lora_layouts);
 }
 
 }  // namespace
