@@ -16,6 +16,8 @@ struct LawLayout {
   int num_micro_batches = 3;  // of the whole step, over all ranks
   bool no_sync = false;
   int prefetch = 1;
+  optim::Recipe recipe = optim::Recipe::fp32;
+  std::optional<optim::LossScaleSettings> loss_scale = {};
   std::optional<model::LoraConfig> lora = {};  // adapters begin at random values, B too
 };
 

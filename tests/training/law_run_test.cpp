@@ -11,6 +11,9 @@ training::AssembleOptions assemble_options(const model::ModelConfig& config,
   options.model = config;
   options.transformer.recompute = layout.recompute;
   options.transformer.lora = layout.lora;
+  options.adamw.recipe = layout.recipe;
+  options.adamw.rounding_seed = 5;
+  options.loss_scale = layout.loss_scale;
   options.parallel.strategy = layout.strategy;
   options.parallel.no_sync = layout.no_sync;
   options.parallel.prefetch_forward = options.parallel.prefetch_backward = layout.prefetch;
@@ -60,7 +63,8 @@ training::StepResult LawRun::step() {
     for (std::size_t head = 0; head < counts.size(); ++head)
       input.head_targets[head] += counts[head];
     if (index % world == rank)
-      input.micro_batches.push_back(training::upload(batch.view(), heads, model_.inv_freq()));
+      input.micro_batches.push_back(training::upload(batch.view(), heads, model_.inv_freq(),
+                                                     training::DropoutKey{11, steps_done_}));
   }
   ++steps_done_;
   return model_.step().run(input).read();

@@ -21,8 +21,7 @@ std::vector<double> gradient_scales(const StepInput& input) {
                                     [](auto n) { return n > 0; });
   std::vector<double> scales;
   for (std::int64_t count : input.head_targets)
-    scales.push_back(count > 0 ? input.loss_scale /
-                                     (static_cast<double>(active) * static_cast<double>(count))
+    scales.push_back(count > 0 ? 1 / (static_cast<double>(active) * static_cast<double>(count))
                                : 0);
   return scales;
 }
@@ -51,6 +50,8 @@ PendingResult Step::run(const StepInput& input, bool stop_requested) {
   runtime_.finish_grads();
   add_gradient_norm(totals);
   if (failpoint::pass("step.loss") == failpoint::Action::damage) totals.loss_sum(0).fill_(NAN);
+  if (failpoint::pass("step.grad_norm") == failpoint::Action::damage)
+    totals.squared_norm().fill_(INFINITY);
   if (stop_requested) totals.stop_votes().fill_(1);
   reduce_.all_reduce(totals.packed, "totals").wait();
 
@@ -59,14 +60,24 @@ PendingResult Step::run(const StepInput& input, bool stop_requested) {
       any_target(input) ? finite.to(at::kInt) : at::zeros({}, finite.options().dtype(at::kInt));
   const auto dtype = runtime_.options().master_dtype == kFloat64 ? at::kDouble : at::kFloat;
   failpoint::pass("step.apply.before");
-  const Tensor norm2 = totals.squared_norm().div(input.loss_scale * input.loss_scale);
-  optimizer_.apply(
-      {.grad_scale = optim::clip_scale(norm2, options_.max_grad_norm, dtype).div_(input.loss_scale),
-       .apply = apply,
-       .schedule_factor = input.schedule_factor,
-       .min_learning_rate = input.min_learning_rate});
+  const Tensor scale = options_.loss_scale ? options_.loss_scale->value().clone() : Tensor();
+  const Tensor norm2 =
+      scale.defined() ? totals.squared_norm().div(scale.square()) : totals.squared_norm();
+  Tensor grad_scale = optim::clip_scale(norm2, options_.max_grad_norm, dtype);
+  if (scale.defined()) grad_scale.div_(scale);
+  optimizer_.apply({.grad_scale = grad_scale,
+                    .apply = apply,
+                    .schedule_factor = input.schedule_factor,
+                    .min_learning_rate = input.min_learning_rate});
   runtime_.weights_changed();
-  return {totals, apply, input.head_targets, input.loss_scale};
+  if (options_.loss_scale) update_loss_scale(totals, apply);
+  return {totals, apply, input.head_targets, scale};
+}
+
+void Step::update_loss_scale(const StepTotals& totals, const Tensor& apply) {
+  const Tensor loss_finite = at::isfinite(totals.packed.narrow(0, 0, totals.num_heads).sum());
+  const Tensor norm_finite = at::isfinite(totals.squared_norm());
+  options_.loss_scale->update(loss_finite.logical_and(norm_finite.logical_not()), apply);
 }
 
 void Step::run_micro_batch(const model::Batch& batch, const std::vector<double>& scales,
@@ -79,6 +90,7 @@ void Step::run_micro_batch(const model::Batch& batch, const std::vector<double>&
     const Tensor scale_M =
         at::full({batch.heads[static_cast<std::size_t>(head)].count()},
                  scales[static_cast<std::size_t>(head)], pass.rstd_M.options().dtype(dtype));
+    if (options_.loss_scale) scale_M.mul_(options_.loss_scale->value());
     const Tensor nll_M = model_.backward_head(trunk, std::move(pass), batch, scale_M);
     totals.loss_sum(head).add_(at::sum(nll_M, at::kDouble));
   }
@@ -88,8 +100,12 @@ void Step::run_micro_batch(const model::Batch& batch, const std::vector<double>&
 
 void Step::add_gradient_norm(StepTotals& totals) {
   if (!runtime_.counts_once()) return;
+  const Tensor sum = totals.squared_norm();
+  const bool on_host = runtime_.options().offloads();  // then the gradients are there too
+  const Tensor norm2 = on_host ? at::zeros({}, at::kDouble) : sum;
   for (const parallel::UnitState& state : runtime_.states())
-    if (state.grad.defined()) kernels::add_squared_norm(state.grad, totals.squared_norm());
+    if (state.grad.defined()) kernels::add_squared_norm(state.grad, norm2);
+  if (on_host) sum.copy_(norm2);
 }
 
 StepResult PendingResult::read() const {
@@ -104,9 +120,12 @@ StepResult PendingResult::read() const {
     active += count > 0;
   }
   if (active > 0) result.loss /= active;
-  result.grad_norm = std::sqrt(sums[totals.num_heads]) / loss_scale;
+  result.loss_scale = loss_scale.defined() ? loss_scale.item<double>() : 1;
+  result.grad_norm = std::sqrt(sums[totals.num_heads]) / result.loss_scale;
   result.stop = sums[totals.num_heads + 1] > 0;
   result.applied = apply.item<int>() != 0;
+  result.overflow =
+      result.loss_scale > 1 && std::isfinite(result.loss) && !std::isfinite(result.grad_norm);
   return result;
 }
 

@@ -7,19 +7,20 @@
 #include "wmtp/comm/communicator.h"
 #include "wmtp/model/transformer.h"
 #include "wmtp/optim/adamw.h"
+#include "wmtp/optim/loss_scale.h"
 #include "wmtp/parallel/runtime.h"
 
 namespace wmtp::training {
 
 struct StepOptions {
-  double max_grad_norm = 1.0;  // <= 0: no clipping
+  double max_grad_norm = 1.0;              // <= 0: no clipping
+  optim::LossScale* loss_scale = nullptr;  // BORROWS; null: gradients are not scaled
 };
 
 struct StepInput {
   std::vector<model::Batch> micro_batches;  // of this rank; as many on every rank
   std::vector<std::int64_t> head_targets;   // N_k over all ranks and micro-batches
   double schedule_factor = 1, min_learning_rate = 0;
-  double loss_scale = 1;  // fp16: gradients carry it until the update
 };
 
 // The packed vector that is summed over ranks once a step, fp64, on the device.
@@ -39,9 +40,11 @@ struct StepTotals {
 };
 
 struct StepResult {
-  double loss = 0;       // mean over heads of their mean NLL
-  double grad_norm = 0;  // before clipping
-  bool applied = false;  // false: not finite, or no target in the whole step
+  double loss = 0;        // mean over heads of their mean NLL
+  double grad_norm = 0;   // before clipping
+  bool applied = false;   // false: not finite, or no target in the whole step
+  bool overflow = false;  // not finite by the loss scale alone, which was above 1: no bad step
+  double loss_scale = 1;  // of this step
   bool stop = false;
   std::vector<double> head_losses;
 };
@@ -51,7 +54,7 @@ struct PendingResult {
   StepTotals totals;
   Tensor apply;  // 0-d int32
   std::vector<std::int64_t> head_targets;
-  double loss_scale = 1;
+  Tensor loss_scale;        // 0-d fp64, this step's; undefined: 1
   StepResult read() const;  // BLOCKS until the step has run
 };
 
@@ -73,6 +76,7 @@ class Step {
   void run_micro_batch(const model::Batch& batch, const std::vector<double>& scales,
                        StepTotals& totals);
   void add_gradient_norm(StepTotals& totals);
+  void update_loss_scale(const StepTotals& totals, const Tensor& apply);
 
   parallel::Runtime& runtime_;
   model::Transformer& model_;
