@@ -1,6 +1,7 @@
 // A short training run on random batches, for tests that compare layouts: the same samples whatever
 // the world size.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "wmtp/model/presets.h"
@@ -15,6 +16,9 @@ struct LawLayout {
   int num_micro_batches = 3;  // of the whole step, over all ranks
   bool no_sync = false;
   int prefetch = 1;
+  optim::Recipe recipe = optim::Recipe::fp32;
+  std::optional<optim::LossScaleSettings> loss_scale = {};
+  std::optional<model::LoraConfig> lora = {};  // adapters begin at random values, B too
 };
 
 class LawRun {
@@ -26,13 +30,15 @@ class LawRun {
   training::StepResult step();
 
   training::TrainableModel& model() { return model_; }
-  // This rank's part of unit u without padding, and where it begins in the unit.
+  // This rank's part of unit u's trained parameters without padding, and where it begins in the
+  // unit.
   struct Part {
     Tensor values;
     std::int64_t begin = 0;
   };
   Part master(std::size_t unit);
   Part grad(std::size_t unit);
+  Tensor frozen(std::size_t unit);  // what this rank keeps of the frozen ones; undefined: none
   std::size_t num_units() { return model_.runtime().states().size(); }
 
  private:

@@ -1,5 +1,7 @@
 #include "training/law_run.h"
 
+#include <ATen/ops/empty.h>
+
 namespace wmtp::test {
 namespace {
 
@@ -8,6 +10,10 @@ training::AssembleOptions assemble_options(const model::ModelConfig& config,
   training::AssembleOptions options;
   options.model = config;
   options.transformer.recompute = layout.recompute;
+  options.transformer.lora = layout.lora;
+  options.adamw.recipe = layout.recipe;
+  options.adamw.rounding_seed = 5;
+  options.loss_scale = layout.loss_scale;
   options.parallel.strategy = layout.strategy;
   options.parallel.no_sync = layout.no_sync;
   options.parallel.prefetch_forward = options.parallel.prefetch_backward = layout.prefetch;
@@ -24,6 +30,16 @@ training::SyntheticBatch micro_batch(const model::ModelConfig& config, int step,
   return batch;
 }
 
+// Weights from scratch, but lora_B like a projection: from zero, A would have no gradient in the
+// first step.
+parallel::Fill weights_of(const model::ModelConfig& config) {
+  return [fill = training::random_weights(config, 3)](const layout::ParamSpec& param,
+                                                      std::int64_t begin, const Tensor& out) {
+    const bool is_b = param.name.ends_with("lora_B.weight");
+    fill(is_b ? layout::ParamSpec{param.name + ".drawn", param.shape} : param, begin, out);
+  };
+}
+
 }  // namespace
 
 LawRun::LawRun(const model::ModelConfig& config, const LawLayout& layout,
@@ -32,7 +48,7 @@ LawRun::LawRun(const model::ModelConfig& config, const LawLayout& layout,
       layout_(layout),
       groups_(groups),
       model_(assemble_options(config, layout), groups) {
-  model_.runtime().fill(training::random_weights(config, 3));
+  model_.runtime().fill(weights_of(config));
 }
 
 training::StepResult LawRun::step() {
@@ -47,13 +63,15 @@ training::StepResult LawRun::step() {
     for (std::size_t head = 0; head < counts.size(); ++head)
       input.head_targets[head] += counts[head];
     if (index % world == rank)
-      input.micro_batches.push_back(training::upload(batch.view(), heads, model_.inv_freq()));
+      input.micro_batches.push_back(training::upload(batch.view(), heads, model_.inv_freq(),
+                                                     training::DropoutKey{11, steps_done_}));
   }
   ++steps_done_;
   return model_.step().run(input).read();
 }
 
 LawRun::Part LawRun::part(std::size_t unit, const Tensor& shard) {
+  if (!shard.defined()) return {at::empty({0}, at::kFloat), 0};
   const auto& runtime = model_.runtime();
   const int shard_rank = runtime.placement().shard_rank(layout_.strategy);
   const auto owned = runtime.states()[unit].plan.trained.owned(shard_rank);
@@ -65,6 +83,9 @@ LawRun::Part LawRun::master(std::size_t unit) {
 }
 LawRun::Part LawRun::grad(std::size_t unit) {
   return part(unit, model_.runtime().states()[unit].grad);
+}
+Tensor LawRun::frozen(std::size_t unit) {
+  return model_.runtime().states()[unit].frozen;
 }
 
 }  // namespace wmtp::test

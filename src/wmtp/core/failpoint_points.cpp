@@ -55,6 +55,7 @@ constexpr std::array kPoints{
     Point{"step.backward.mid", kPlain},
     Point{"step.begin", kPlain},
     Point{"step.forward.mid", kPlain},
+    Point{"step.grad_norm", kNumber},
     Point{"step.loss", kNumber},
     Point{"step.reduce.before", kPlain},
     Point{"step.report", kPlain},

@@ -4,19 +4,22 @@
 #include <vector>
 
 #include "wmtp/optim/param_groups.h"
+#include "wmtp/optim/recipe.h"
 #include "wmtp/tensor/tensor.h"
 
 namespace wmtp::optim {
 
 struct AdamWSettings {
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
+  Recipe recipe = Recipe::fp32;
+  std::uint64_t rounding_seed = 0;  // bf16_sr
 };
 
 // One unit's trained shard. BORROWS (tensors share storage with the owner's).
 struct TrainedShard {
   layout::BucketPlan plan;
-  int rank = 0;  // which part of the plan this shard is
-  Tensor master, grad;
+  int rank = 0;         // which part of the plan this shard is
+  Tensor master, grad;  // master: the recipe's dtype; fp32 (fp64) in a unit of full precision
   Tensor compute_copy;  // undefined: none to keep up to date
 };
 
@@ -32,6 +35,7 @@ class AdamW {
  public:
   AdamW(std::vector<TrainedShard> shards, ParamGroups groups, const AdamWSettings& settings);
 
+  // Shards in host memory (cpu_offload): BLOCKS for the device's verdict, then updates on the CPU.
   void apply(const UpdateControl& control);
   const Tensor& applied_steps() const { return applied_steps_; }  // 0-d int64 on the device
   const std::vector<Tensor>& exp_avg() const { return exp_avg_; }
@@ -39,11 +43,14 @@ class AdamW {
   std::int64_t state_bytes() const;
 
  private:
+  void update(std::size_t shard, const GroupRange& range, const UpdateControl& control);
+
   std::vector<TrainedShard> shards_;
   ParamGroups groups_;
   AdamWSettings settings_;
   std::vector<std::vector<GroupRange>> ranges_;
   std::vector<Tensor> exp_avg_, exp_avg_sq_;
+  std::vector<std::uint64_t> streams_;  // of each shard's rounding, the same for all ranks
   Tensor applied_steps_;
 };
 

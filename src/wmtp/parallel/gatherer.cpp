@@ -146,18 +146,18 @@ void Gatherer::fetch(std::size_t unit, Buffer& buffer) {
   std::int64_t at = 0;
   if (state.master.defined() && !state.copy.defined()) {
     const std::int64_t size = state.plan.trained.padded_numel();
-    buffer.trained_work =
-        fetch_bucket(state.plan.trained, state.master, buffer.storage.narrow(0, at, size));
+    buffer.trained_work = fetch_bucket(state.plan.trained, state.master,
+                                       buffer.storage.narrow(0, at, size), state.plan.name);
     at += size;
   }
   if (gathers_frozen(state, options_.device))
-    buffer.frozen_work =
-        fetch_bucket(state.plan.frozen, state.frozen,
-                     buffer.storage.narrow(0, at, state.plan.frozen.padded_numel()));
+    buffer.frozen_work = fetch_bucket(
+        state.plan.frozen, state.frozen,
+        buffer.storage.narrow(0, at, state.plan.frozen.padded_numel()), state.plan.name);
 }
 
 comm::Work Gatherer::fetch_bucket(const layout::BucketPlan& plan, const Tensor& shard,
-                                  const Tensor& whole) {
+                                  const Tensor& whole, const std::string& unit) {
   const std::int64_t size = plan.shard_numel();
   const int rank = plan.padded_numel() == size ? 0 : group_.rank();
   Tensor own = shard;
@@ -167,7 +167,7 @@ comm::Work Gatherer::fetch_bucket(const layout::BucketPlan& plan, const Tensor& 
     own.copy_(shard, /*non_blocking=*/true);
   }
   if (plan.padded_numel() == size) return {};
-  return group_.all_gather(whole, own, "gather");
+  return group_.all_gather(whole, own, unit);
 }
 
 void Gatherer::prefetch(bool backward) {

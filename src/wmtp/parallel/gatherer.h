@@ -47,7 +47,8 @@ class Gatherer {
   Buffer* holder_of(std::size_t unit);
   Buffer* free_slot();
   void fetch(std::size_t unit, Buffer& buffer);
-  comm::Work fetch_bucket(const layout::BucketPlan& plan, const Tensor& shard, const Tensor& whole);
+  comm::Work fetch_bucket(const layout::BucketPlan& plan, const Tensor& shard, const Tensor& whole,
+                          const std::string& unit);
   void prefetch(bool backward);
 
   const std::vector<UnitState>& states_;

@@ -17,13 +17,16 @@ Strategy strategy_from_name(std::string_view name);  // any case; else Error con
 
 struct ParallelOptions {
   Strategy strategy = Strategy::full_shard;
-  DType master_dtype = kFloat32;  // of trained weights as the optimizer sees them
+  DType master_dtype = kFloat32;  // of trained weights as the optimizer sees them: fp32, bf16
   DType param_dtype = kFloat32;   // gather and compute
   DType reduce_dtype = kFloat32;  // gradients on the wire
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   bool cpu_offload = false;                         // shards and gradients in (pinned) host memory
   int prefetch_forward = 1, prefetch_backward = 1;  // units ahead
   bool no_sync = false;  // unsharded gradients during accumulation, one reduction a step
+
+  // On a CPU everything is in host memory anyway.
+  bool offloads() const { return cpu_offload && device.is_cuda(); }
 };
 
 }  // namespace wmtp::parallel

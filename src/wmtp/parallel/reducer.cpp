@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "wmtp/core/error.h"
+#include "wmtp/tensor/cuda_plugin.h"
 
 namespace wmtp::parallel {
 
@@ -15,15 +16,17 @@ Reducer::Reducer(std::vector<UnitState>& states, const ParallelOptions& options,
       group_(group),
       reduced_(states.size()),
       opened_(states.size()) {
-  if (group_.world() == 1) return;
+  if (group_.world() == 1 && adds_in_place()) return;
   const auto tensor_options =
       at::TensorOptions().dtype(options_.reduce_dtype).device(options_.device);
   std::int64_t slot_numel = 0;
   for (std::size_t u = 0; u < states_.size(); ++u) {
     if (!states_[u].grad.defined()) continue;
     const std::int64_t numel = states_[u].plan.trained.padded_numel();
-    if (whole_gradient()) {
+    if (adds_in_place()) {
       own_[u];  // reduced where it lies
+    } else if (states_[u].plan.full_precision) {
+      own_[u].whole = at::empty({numel}, tensor_options.dtype(states_[u].grad.scalar_type()));
     } else if (states_[u].plan.kept || options_.no_sync) {
       own_[u].whole = at::empty({numel}, tensor_options);
     } else {
@@ -38,7 +41,7 @@ Reducer::Reducer(std::vector<UnitState>& states, const ParallelOptions& options,
 void Reducer::begin_step() {
   std::fill(reduced_.begin(), reduced_.end(), false);
   std::fill(opened_.begin(), opened_.end(), false);
-  if (!whole_gradient()) return;
+  if (!adds_in_place()) return;
   for (UnitState& state : states_)
     if (state.grad.defined()) state.grad.zero_();
 }
@@ -53,7 +56,7 @@ Tensor Reducer::open(UnitId id) {
   UnitState& state = states_.at(unit);
   if (!state.grad.defined()) return {};
   const std::int64_t numel = state.plan.trained.numel();
-  if (whole_gradient()) return state.grad.narrow(0, 0, numel);
+  if (adds_in_place()) return state.grad.narrow(0, 0, numel);
   if (!own_.contains(unit)) {
     open_[unit] = turn_;
     turn_ = (turn_ + 1) % slots_.size();
@@ -68,8 +71,9 @@ Tensor Reducer::open(UnitId id) {
 
 void Reducer::close(UnitId id) {
   const auto unit = static_cast<std::size_t>(id.value());
-  if (group_.world() == 1 || !states_.at(unit).grad.defined()) return;
-  const bool accumulates_here = whole_gradient() || options_.no_sync;
+  if (!states_.at(unit).grad.defined()) return;
+  if (group_.world() == 1 && adds_in_place()) return;
+  const bool accumulates_here = adds_in_place() || options_.no_sync;
   if (accumulates_here && !last_) return;
   reduce(unit, slot_of(unit));
 }
@@ -77,15 +81,18 @@ void Reducer::close(UnitId id) {
 void Reducer::reduce(std::size_t unit, Slot& slot) {
   const UnitState& state = states_[unit];
   slot.unit = static_cast<int>(unit);
-  if (whole_gradient()) {
-    slot.reduced = state.grad.to(options_.device, options_.reduce_dtype);  // itself where both fit
-    slot.work = group_.all_reduce(slot.reduced, "reduce");
+  const std::int64_t size = state.plan.trained.shard_numel();
+  if (unsharded()) {
+    const DType dtype =
+        state.plan.full_precision ? state.grad.scalar_type() : options_.reduce_dtype;
+    slot.reduced = adds_in_place() ? state.grad.to(dtype)  // itself where it fits
+                                   : slot.whole.narrow(0, 0, size);
+    if (group_.world() > 1) slot.work = group_.all_reduce(slot.reduced, state.plan.name);
     return;
   }
-  const std::int64_t size = state.plan.trained.shard_numel();
   slot.reduced = slot.whole.narrow(0, group_.rank() * size, size);
   slot.work = group_.reduce_scatter(
-      slot.reduced, slot.whole.narrow(0, 0, state.plan.trained.padded_numel()), "reduce");
+      slot.reduced, slot.whole.narrow(0, 0, state.plan.trained.padded_numel()), state.plan.name);
 }
 
 // Ends the slot's reduction, if one is under way, and brings its result home.
@@ -97,7 +104,7 @@ void Reducer::settle(Slot& slot) {
   if (reduced_[unit])
     grad.add_(slot.reduced.to(grad.device()));
   else if (slot.reduced.data_ptr() != grad.data_ptr())
-    grad.copy_(slot.reduced);
+    grad.copy_(slot.reduced, /*non_blocking=*/options_.offloads());
   reduced_[unit] = true;
   slot.unit = -1;
   slot.reduced = Tensor();
@@ -106,6 +113,7 @@ void Reducer::settle(Slot& slot) {
 void Reducer::finish() {
   for (Slot& slot : slots_) settle(slot);
   for (auto& [unit, slot] : own_) settle(slot);
+  if (options_.offloads()) cuda_tables().services.synchronize();
 }
 
 std::int64_t Reducer::buffer_bytes() const {

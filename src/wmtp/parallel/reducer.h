@@ -1,8 +1,9 @@
 // Gradients from where the model adds them up to where the optimizer reads them: each unit's
 // sharded gradient, summed over micro-batches and ranks. A finished unit's reduction runs while the
 // next unit computes: two slots used in turn, gradients land in one while the other is on the wire.
-// With one rank the slot is the gradient itself. THREADS: one. COLLECTIVE: all ranks close the same
-// units in the same order.
+// With one rank the slot is the gradient itself. Gradients in host memory (cpu_offload) always come
+// through a slot on the device. THREADS: one. COLLECTIVE: all ranks close the same units in the
+// same order.
 #pragma once
 #include <map>
 #include <vector>
@@ -25,7 +26,8 @@ class Reducer {
   // Where to add the unit's gradient, without padding; undefined if nothing in it is trained.
   Tensor open(UnitId unit);
   void close(UnitId unit);
-  // BLOCKS (CPU) or orders the stream (CUDA): every unit's sharded gradient is complete.
+  // BLOCKS (CPU, cpu_offload) or orders the stream (CUDA): every unit's sharded gradient is
+  // complete.
   void finish();
 
   std::int64_t buffer_bytes() const;
@@ -39,9 +41,9 @@ class Reducer {
     comm::Work work;
   };
 
-  bool whole_gradient() const {
-    return group_.world() == 1 || options_.strategy == Strategy::no_shard;
-  }
+  bool unsharded() const { return group_.world() == 1 || options_.strategy == Strategy::no_shard; }
+  // The model adds to the gradient that is kept.
+  bool adds_in_place() const { return unsharded() && !options_.offloads(); }
   Slot& slot_of(std::size_t unit);
   void settle(Slot& slot);
   void reduce(std::size_t unit, Slot& slot);

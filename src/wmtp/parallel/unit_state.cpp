@@ -7,7 +7,7 @@ namespace wmtp::parallel {
 namespace {
 
 at::TensorOptions shard_options(const ParallelOptions& options, DType dtype) {
-  const bool offload = options.cpu_offload && options.device.is_cuda();
+  const bool offload = options.offloads();
   return at::TensorOptions()
       .dtype(dtype)
       .device(offload ? c10::Device(c10::DeviceType::CPU) : options.device)
@@ -46,12 +46,14 @@ std::vector<UnitState> make_unit_states(const std::vector<layout::UnitSpec>& uni
     UnitState state;
     state.plan = trained_plan[u];
     state.plan.frozen = frozen_plan[u].frozen;
-    state.compute_dtype = state.plan.full_precision ? options.master_dtype : options.param_dtype;
+    const DType wide = options.master_dtype == kFloat64 ? kFloat64 : kFloat32;
+    const DType master = state.plan.full_precision ? wide : options.master_dtype;
+    state.compute_dtype = state.plan.full_precision ? wide : options.param_dtype;
     if (const std::int64_t size = state.plan.trained.shard_numel(); size > 0) {
-      state.master = at::zeros({size}, shard_options(options, options.master_dtype));
-      const DType grad_dtype = options.master_dtype == kFloat64 ? kFloat64 : kFloat32;
-      state.grad = at::zeros({size}, shard_options(options, grad_dtype));
-      if (options.strategy == Strategy::no_shard && state.compute_dtype != options.master_dtype)
+      state.master = at::zeros({size}, shard_options(options, master));
+      state.grad = at::zeros({size}, shard_options(options, wide));
+      const bool copied = options.strategy == Strategy::no_shard && state.compute_dtype != master;
+      if (copied && !options.offloads())  // a master in host memory is cast on its way to a slot
         state.copy = at::zeros(
             {size}, at::TensorOptions().dtype(state.compute_dtype).device(options.device));
     }

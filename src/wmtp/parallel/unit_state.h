@@ -14,7 +14,7 @@ struct UnitState {
   layout::UnitPlan plan;
   DType compute_dtype = kFloat32;
   Tensor master;  // trained shard, padded; undefined if nothing is trained
-  Tensor grad;    // of the master's shape, fp32 (fp64); padding stays 0
+  Tensor grad;    // of the master's shape, fp32 (fp64) whatever the master's dtype; padding stays 0
   Tensor frozen;  // frozen shard (FULL_SHARD) or the whole, in the compute dtype
   Tensor copy;    // the whole trained part in the compute dtype, where the optimizer keeps it up to
                   // date (NO_SHARD)
@@ -27,8 +27,8 @@ struct Placement {
   int shard_rank(Strategy strategy) const { return strategy == Strategy::no_shard ? 0 : rank; }
 };
 
-// Elements [begin, begin + out.numel()) of a parameter into a 1-D CPU tensor in the master dtype:
-// read from a file or drawn. Only ranges this rank owns are asked for.
+// Elements [begin, begin + out.numel()) of a parameter into a 1-D fp32 (fp64) CPU tensor: read from
+// a file or drawn. Only ranges this rank owns are asked for.
 using Fill = std::function<void(const layout::ParamSpec&, std::int64_t begin, const Tensor& out)>;
 
 std::vector<UnitState> make_unit_states(const std::vector<layout::UnitSpec>& units,

@@ -31,6 +31,25 @@ std::vector<layout::UnitSpec> units_of(const AssembleOptions& options) {
                                   : model::model_units(options.model);
 }
 
+parallel::ParallelOptions parallel_of(const AssembleOptions& options) {
+  parallel::ParallelOptions parallel = options.parallel;
+  if (options.adamw.recipe == optim::Recipe::bf16_sr)
+    parallel.master_dtype = optim::master_dtype(options.adamw.recipe);
+  return parallel;
+}
+
+std::unique_ptr<optim::LossScale> loss_scale_of(const AssembleOptions& options) {
+  if (!options.loss_scale && options.parallel.param_dtype != kFloat16) return nullptr;
+  return std::make_unique<optim::LossScale>(options.loss_scale.value_or(optim::LossScaleSettings{}),
+                                            options.parallel.device);
+}
+
+StepOptions step_options_of(const AssembleOptions& options, optim::LossScale* loss_scale) {
+  StepOptions step = options.step;
+  step.loss_scale = loss_scale;
+  return step;
+}
+
 std::vector<optim::TrainedShard> trained_shards(parallel::Runtime& runtime) {
   std::vector<optim::TrainedShard> shards;
   const int rank = runtime.placement().shard_rank(runtime.options().strategy);
@@ -51,14 +70,15 @@ Tensor device_inv_freq(const model::ModelConfig& config, const parallel::Paralle
 }  // namespace
 
 TrainableModel::TrainableModel(const AssembleOptions& options, const parallel::Groups& groups)
-    : runtime_(units_of(options), options.parallel, groups),
+    : runtime_(units_of(options), parallel_of(options), groups),
       binding_(std::make_unique<Binding>(runtime_)),
       transformer_(std::make_unique<model::Transformer>(options.model, *binding_, binding_.get(),
                                                         options.transformer)),
       optimizer_(
           std::make_unique<optim::AdamW>(trained_shards(runtime_), options.groups, options.adamw)),
+      loss_scale_(loss_scale_of(options)),
       step_(std::make_unique<Step>(runtime_, *transformer_, *optimizer_, *groups.reduce,
-                                   options.step)),
+                                   step_options_of(options, loss_scale_.get()))),
       inv_freq_F_(device_inv_freq(options.model, options.parallel)) {}
 
 TrainableModel::~TrainableModel() = default;

@@ -2,6 +2,7 @@
 // weights.
 #pragma once
 #include <memory>
+#include <optional>
 
 #include "wmtp/model/model_config.h"
 #include "wmtp/model/transformer.h"
@@ -16,8 +17,9 @@ struct AssembleOptions {
   model::TransformerOptions transformer;
   parallel::ParallelOptions parallel;
   optim::ParamGroups groups;
-  optim::AdamWSettings adamw;
+  optim::AdamWSettings adamw;  // its recipe sets parallel.master_dtype
   StepOptions step;
+  std::optional<optim::LossScaleSettings> loss_scale = {};  // absent: fp16 has the usual one
 };
 
 // OWNS everything a step works on.
@@ -31,6 +33,7 @@ class TrainableModel {
   model::Transformer& transformer() { return *transformer_; }
   optim::AdamW& optimizer() { return *optimizer_; }
   Step& step() { return *step_; }
+  optim::LossScale* loss_scale() { return loss_scale_.get(); }  // null: none
   const Tensor& inv_freq() const { return inv_freq_F_; }  // of the model's RoPE, on the device
 
  private:
@@ -39,6 +42,7 @@ class TrainableModel {
   std::unique_ptr<Binding> binding_;
   std::unique_ptr<model::Transformer> transformer_;
   std::unique_ptr<optim::AdamW> optimizer_;
+  std::unique_ptr<optim::LossScale> loss_scale_;
   std::unique_ptr<Step> step_;
   Tensor inv_freq_F_;
 };

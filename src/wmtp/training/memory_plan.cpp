@@ -20,67 +20,103 @@ std::vector<layout::UnitSpec> units_of(const MemoryRequest& request) {
                       : model::model_units(request.model);
 }
 
-// The sizes every formula is made of, in elements.
+// The parts every formula is made of, in bytes: what UnitState, Gatherer and Reducer allocate.
 struct Sizes {
-  std::int64_t trained_shard = 0, trained_whole = 0, frozen_shard = 0;
-  std::int64_t largest_trained = 0, largest_frozen = 0;  // of units that share slots
-  std::int64_t kept_trained = 0, kept_frozen = 0;        // of units gathered for the whole step
+  std::int64_t masters = 0, grads = 0, copies = 0, frozen = 0;
+  std::int64_t kept_gathers = 0, gather_slot = 0;  // kept for the step; the largest that shares
+  std::int64_t kept_reductions = 0, reduce_slot = 0;
 };
 
+std::int64_t bytes_of(std::int64_t numel, DType dtype) {
+  return numel * static_cast<std::int64_t>(element_bytes(dtype));
+}
+
+// How the runtime keeps one unit.
+struct UnitRules {
+  DType master, compute, wire;
+  bool copied = false, aliased = false;  // the optimizer keeps a copy; the master is computed with
+};
+
+UnitRules rules_of(const parallel::ParallelOptions& options, const layout::UnitPlan& unit) {
+  UnitRules rules{options.master_dtype, options.param_dtype, options.reduce_dtype};
+  if (unit.full_precision) rules.master = rules.compute = rules.wire = kFloat32;
+  const bool same = rules.master == rules.compute;
+  const bool whole = unit.trained.padded_numel() == unit.trained.shard_numel();
+  rules.copied = options.strategy == parallel::Strategy::no_shard && !same && !options.offloads();
+  rules.aliased = whole && same && !options.offloads();
+  return rules;
+}
+
+void add_gather(const parallel::ParallelOptions& options, const layout::UnitPlan& unit,
+                const UnitRules& rules, Sizes& sizes) {
+  const layout::BucketPlan &trained = unit.trained, &frozen = unit.frozen;
+  const bool gathers_frozen =
+      !frozen.empty() && (frozen.padded_numel() > frozen.shard_numel() || options.offloads());
+  if ((trained.empty() || rules.aliased || rules.copied) && !gathers_frozen) return;
+  const std::int64_t numel =
+      (rules.copied ? 0 : trained.padded_numel()) + (gathers_frozen ? frozen.padded_numel() : 0);
+  const std::int64_t bytes = bytes_of(numel, rules.compute);
+  if (unit.kept || options.strategy == parallel::Strategy::shard_grad_op)
+    sizes.kept_gathers += bytes;
+  else
+    sizes.gather_slot = std::max(sizes.gather_slot, bytes);
+}
+
+void add_reduction(const parallel::ParallelOptions& options, const layout::UnitPlan& unit,
+                   const UnitRules& rules, Sizes& sizes) {
+  const std::int64_t bytes = bytes_of(unit.trained.padded_numel(), rules.wire);
+  if (unit.kept || unit.full_precision || options.no_sync)
+    sizes.kept_reductions += bytes;
+  else
+    sizes.reduce_slot = std::max(sizes.reduce_slot, bytes);
+}
+
 Sizes measure(const MemoryRequest& request) {
-  const bool sharded = request.parallel.strategy != parallel::Strategy::no_shard;
-  const bool full = request.parallel.strategy == parallel::Strategy::full_shard;
-  const auto trained = layout::shard_plan(units_of(request), sharded ? request.world : 1);
+  const parallel::ParallelOptions& options = request.parallel;
+  const bool unsharded = options.strategy == parallel::Strategy::no_shard || request.world == 1;
+  const bool full = options.strategy == parallel::Strategy::full_shard;
+  const auto trained = layout::shard_plan(units_of(request), unsharded ? 1 : request.world);
   const auto frozen = layout::shard_plan(units_of(request), full ? request.world : 1);
   Sizes sizes;
   for (std::size_t u = 0; u < trained.size(); ++u) {
-    const std::int64_t t = trained[u].trained.padded_numel(), f = frozen[u].frozen.padded_numel();
-    sizes.trained_shard += trained[u].trained.shard_numel();
-    sizes.trained_whole += t;
-    sizes.frozen_shard += frozen[u].frozen.shard_numel();
-    if (trained[u].kept) {
-      sizes.kept_trained += t;
-      sizes.kept_frozen += f;
-    } else {
-      sizes.largest_trained = std::max(sizes.largest_trained, t);
-      sizes.largest_frozen = std::max(sizes.largest_frozen, f);
-    }
+    layout::UnitPlan unit = trained[u];
+    unit.frozen = frozen[u].frozen;
+    const UnitRules rules = rules_of(options, unit);
+    const std::int64_t shard = unit.trained.shard_numel();
+    sizes.masters += 3 * bytes_of(shard, rules.master);
+    sizes.grads += bytes_of(shard, kFloat32);
+    if (rules.copied) sizes.copies += bytes_of(shard, rules.compute);
+    sizes.frozen += bytes_of(unit.frozen.shard_numel(), rules.compute);
+    add_gather(options, unit, rules, sizes);
+    if (!unsharded || options.offloads()) add_reduction(options, unit, rules, sizes);
   }
   return sizes;
 }
 
 void add_state(const MemoryRequest& request, const Sizes& sizes, MemoryPlan& plan) {
-  const auto c = static_cast<std::int64_t>(element_bytes(request.parallel.param_dtype));
-  const bool copy = request.parallel.strategy == parallel::Strategy::no_shard &&
-                    request.parallel.param_dtype != request.parallel.master_dtype;
-  plan.rows.push_back({"master weights and two moments (fp32)", 12 * sizes.trained_shard});
-  plan.rows.push_back({"gradients (fp32)", 4 * sizes.trained_shard});
-  if (copy) plan.rows.push_back({"weights to compute with", c * sizes.trained_shard});
-  if (sizes.frozen_shard > 0) plan.rows.push_back({"frozen weights", c * sizes.frozen_shard});
-  for (const auto& row : plan.rows) plan.state_bytes += row.bytes;
+  const bool on_host = request.parallel.offloads();
+  auto add = [&](std::string what, std::int64_t bytes) {
+    if (bytes > 0) plan.rows.push_back({std::move(what), bytes, on_host});
+    plan.state_bytes += bytes;
+  };
+  add(fmt::format("master weights and two moments ({})", name_of(request.parallel.master_dtype)),
+      sizes.masters);
+  add("gradients (fp32)", sizes.grads);
+  add("weights to compute with", sizes.copies);
+  add("frozen weights", sizes.frozen);
 }
 
 void add_buffers(const MemoryRequest& request, const Sizes& sizes, MemoryPlan& plan) {
   const auto& options = request.parallel;
-  if (options.strategy == parallel::Strategy::no_shard) return;
-  const auto c = static_cast<std::int64_t>(element_bytes(options.param_dtype));
-  const auto q = static_cast<std::int64_t>(element_bytes(options.reduce_dtype));
-  const bool alone = request.world == 1, full = options.strategy == parallel::Strategy::full_shard;
   const std::int64_t slots = 1 + std::max({1, options.prefetch_forward, options.prefetch_backward});
-  std::int64_t gather = 0, reduce = 0;
-  if (!alone || options.param_dtype != options.master_dtype) {
-    const std::int64_t frozen_kept = full && !alone ? sizes.kept_frozen : 0;
-    const std::int64_t frozen_slot = full && !alone ? sizes.largest_frozen : 0;
-    gather =
-        full
-            ? c * (slots * (sizes.largest_trained + frozen_slot) + sizes.kept_trained + frozen_kept)
-            : c * sizes.trained_whole;
-  }
-  if (!alone) reduce = q * (2 * sizes.largest_trained + sizes.kept_trained);
-  plan.rows.push_back(
-      {full ? fmt::format("gather slots ({} units) and root", slots) : "gathered weights", gather});
-  plan.rows.push_back({"reduce slots (2 units) and root", reduce});
-  plan.buffer_bytes = gather + reduce;
+  auto add = [&](std::string what, std::int64_t bytes) {
+    if (bytes > 0) plan.rows.push_back({std::move(what), bytes});
+    plan.buffer_bytes += bytes;
+  };
+  add(sizes.gather_slot > 0 ? fmt::format("gather slots ({} units) and root", slots)
+                            : "gathered weights",
+      slots * sizes.gather_slot + sizes.kept_gathers);
+  add("reduce slots (2 units) and root", 2 * sizes.reduce_slot + sizes.kept_reductions);
 }
 
 void add_activations(const MemoryRequest& request, MemoryPlan& plan) {
@@ -110,7 +146,8 @@ std::int64_t activation_bytes(const model::ModelConfig& m, model::Recompute leve
 
 std::int64_t MemoryPlan::total_bytes() const {
   std::int64_t sum = 0;
-  for (const Row& row : rows) sum += row.bytes;
+  for (const Row& row : rows)
+    if (!row.on_host) sum += row.bytes;
   return sum;
 }
 
@@ -121,9 +158,10 @@ std::int64_t MemoryPlan::needed_bytes() const {
 std::string MemoryPlan::table() const {
   std::string text;
   auto line = [&text](std::string_view what, std::int64_t bytes) {
-    text += fmt::format("  {:<40}{:>10.2f} GiB\n", what, static_cast<double>(bytes) / (1 << 30));
+    text += fmt::format("  {:<56}{:>10.2f} GiB\n", what, static_cast<double>(bytes) / (1 << 30));
   };
-  for (const Row& row : rows) line(row.what, row.bytes);
+  for (const Row& row : rows)
+    line(row.on_host ? row.what + ", in host memory" : row.what, row.bytes);
   line("together", total_bytes());
   line("with 10 % for the allocator", needed_bytes());
   return text;

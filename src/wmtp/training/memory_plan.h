@@ -1,6 +1,6 @@
 // What a rank needs, by formula, before anything is allocated. The state and the slots are exact
 // (padding included); activations are those kept per token and block; 10 % slack stands for the
-// allocator.
+// allocator. k = bytes of master and moments: 12 in fp32, 6 in bf16 (bf16_sr).
 //   FULL_SHARD (k + 4) P / W + 2 c U + 2 q U + (c + q) R;  SHARD_GRAD_OP (k + 4) P / W + c P + 2 q
 //   U + q R; NO_SHARD (k + 4 + c) P, without c where the master is computed with
 #pragma once
@@ -29,9 +29,10 @@ struct MemoryPlan {
   struct Row {
     std::string what;
     std::int64_t bytes = 0;
+    bool on_host = false;  // cpu_offload: not the device's memory, so not in the sums below
   };
   std::vector<Row> rows;
-  std::int64_t state_bytes = 0;   // masters, moments, gradients, copies, frozen weights
+  std::int64_t state_bytes = 0;   // masters, moments, gradients, copies, frozen weights; anywhere
   std::int64_t buffer_bytes = 0;  // gather and reduce slots
   std::int64_t total_bytes() const;
   std::int64_t needed_bytes() const;  // with the slack

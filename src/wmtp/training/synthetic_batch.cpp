@@ -26,6 +26,7 @@ SyntheticBatch synthetic_batch(const SyntheticShape& shape, std::uint64_t seed,
       batch.target_mask.push_back(i >= prompt);
     }
     batch.doc_start.push_back(static_cast<std::int32_t>(batch.tokens.size()));
+    batch.sample_ids.push_back((index << 20) + static_cast<std::uint64_t>(row));
   }
   return batch;
 }

@@ -17,7 +17,8 @@ struct SyntheticShape {
 struct SyntheticBatch {
   std::vector<std::int32_t> tokens, positions, doc_start;
   std::vector<std::uint8_t> target_mask;
-  TokenView view() const { return {tokens, positions, doc_start, target_mask}; }
+  std::vector<std::uint64_t> sample_ids;  // of the run: 2^20 index + row
+  TokenView view() const { return {tokens, positions, doc_start, target_mask, sample_ids}; }
 };
 
 // `index`: the how-manieth micro-batch of the run, over all ranks.

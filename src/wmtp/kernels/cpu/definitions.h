@@ -49,6 +49,7 @@ void cross_entropy(const CrossEntropy& args);
 
 template <class T>
 void adamw(const AdamW& args);
+void adamw_rounded(const AdamW& args);  // bf16 param
 
 template <class T>
 void add_squared_norm(const Tensor& flat, const Tensor& out);

@@ -1,3 +1,4 @@
+#include "wmtp/kernels/cuda/adamw.cuh"
 #include "wmtp/kernels/cuda/common.cuh"
 
 namespace wmtp::kernels {
@@ -5,25 +6,6 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kPerThread = 4;
-
-struct Factors {
-  float keep, rate, correction2, scale;
-};
-
-// 1 - b^j = -(e^(j log b) - 1): exact enough in fp32 for every j.
-__device__ __forceinline__ Factors factors_of(const CudaAdamW& a) {
-  const float j = static_cast<float>(*a.applied_steps + 1);
-  return {1.0f - a.learning_rate * a.weight_decay, a.learning_rate / -expm1f(j * a.log_beta1),
-          1.0f / -expm1f(j * a.log_beta2), *a.grad_scale};
-}
-
-__device__ __forceinline__ void update(const CudaAdamW& a, const Factors& f, float grad, float& m1,
-                                       float& m2, float& param) {
-  const float g = grad * f.scale;
-  m1 = a.beta1 * m1 + (1.0f - a.beta1) * g;
-  m2 = a.beta2 * m2 + (1.0f - a.beta2) * g * g;
-  param = param * f.keep - f.rate * m1 / (sqrtf(m2 * f.correction2) + a.eps);
-}
 
 template <class G, class C, int N>
 __global__ void __launch_bounds__(kThreads) adamw_kernel(const CudaAdamW a) {
@@ -35,9 +17,9 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(const CudaAdamW a) {
   load<float, N>(a.exp_avg, first, m1);
   load<float, N>(a.exp_avg_sq, first, m2);
   load<float, N>(a.param, first, param);
-  const Factors f = factors_of(a);
+  const AdamWFactors f = adamw_factors(a);
 #pragma unroll
-  for (int i = 0; i < N; ++i) update(a, f, grad[i], m1[i], m2[i], param[i]);
+  for (int i = 0; i < N; ++i) adamw_update(a, f, grad[i], m1[i], m2[i], param[i]);
   store<float, N>(a.exp_avg, first, m1);
   store<float, N>(a.exp_avg_sq, first, m2);
   store<float, N>(a.param, first, param);

@@ -92,7 +92,7 @@ struct CudaCrossEntropy {
 
 struct CudaAdamW {
   Element grad_element, copy_element;
-  float *param, *exp_avg, *exp_avg_sq;
+  void *param, *exp_avg, *exp_avg_sq;  // fp32; adamw_rounded: bf16
   const void* grad;
   void* copy;  // may be null
   const float* grad_scale;
@@ -100,6 +100,19 @@ struct CudaAdamW {
   const std::int32_t* apply;
   std::int64_t size;
   float beta1, beta2, log_beta1, log_beta2, learning_rate, weight_decay, eps;
+  std::uint64_t seed, stream, first_element;  // adamw_rounded
+};
+
+struct CudaDropout {
+  Element element;
+  const void* x;
+  void* out;
+  const std::int32_t *document, *position;  // [rows]
+  const std::int64_t* streams;              // by document
+  std::int64_t rows, columns, x_stride, out_stride;
+  std::uint64_t seed;
+  std::uint64_t first_kept;  // words below it drop their element; up to 2^32
+  float scale;
 };
 
 struct CudaSquaredNorm {
@@ -120,6 +133,8 @@ struct CudaKernels {
   int (*embedding_backward)(const CudaEmbeddingBackward&, void* stream);
   int (*cross_entropy)(const CudaCrossEntropy&, void* stream);
   int (*adamw)(const CudaAdamW&, void* stream);
+  int (*adamw_rounded)(const CudaAdamW&, void* stream);
+  int (*dropout)(const CudaDropout&, void* stream);
   int (*squared_norm)(const CudaSquaredNorm&, void* stream);
   const char* (*error_text)(int code);
 };

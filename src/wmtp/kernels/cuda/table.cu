@@ -13,6 +13,8 @@ int launch_embedding(const CudaEmbedding&, void*);
 int launch_embedding_backward(const CudaEmbeddingBackward&, void*);
 int launch_cross_entropy(const CudaCrossEntropy&, void*);
 int launch_adamw(const CudaAdamW&, void*);
+int launch_adamw_rounded(const CudaAdamW&, void*);
+int launch_dropout(const CudaDropout&, void*);
 int launch_squared_norm(const CudaSquaredNorm&, void*);
 
 namespace {
@@ -33,6 +35,8 @@ const CudaKernels& cuda_kernels() {
                                  launch_embedding_backward,
                                  launch_cross_entropy,
                                  launch_adamw,
+                                 launch_adamw_rounded,
+                                 launch_dropout,
                                  launch_squared_norm,
                                  error_text};
   return table;

@@ -1,0 +1,72 @@
+// AdamW on a bf16 master and bf16 moments, rounded stochastically (kernels/adamw.h).
+#include "wmtp/kernels/cuda/adamw.cuh"
+#include "wmtp/kernels/cuda/common.cuh"
+#include "wmtp/kernels/cuda/philox.cuh"
+
+namespace wmtp::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kPerThread = 4;
+
+// Exact in bf16: storing it afterwards rounds nothing.
+__device__ __forceinline__ float rounded(float value, std::uint32_t random16) {
+  if (!isfinite(value)) return value;
+  return __uint_as_float((__float_as_uint(value) + random16) & 0xffff0000u);
+}
+
+template <class G, class C, int N>
+__global__ void __launch_bounds__(kThreads) adamw_rounded_kernel(const CudaAdamW a) {
+  if (*a.apply == 0) return;
+  const std::int64_t first = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
+  if (first >= a.size) return;
+  float grad[N], m1[N], m2[N], param[N];
+  load<G, N>(a.grad, first, grad);
+  load<Bf16, N>(a.exp_avg, first, m1);
+  load<Bf16, N>(a.exp_avg_sq, first, m2);
+  load<Bf16, N>(a.param, first, param);
+  const AdamWFactors f = adamw_factors(a);
+  const std::uint64_t stream = a.stream + static_cast<std::uint64_t>(*a.applied_steps + 1);
+  PhiloxDraw draw{};
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    adamw_update(a, f, grad[i], m1[i], m2[i], param[i]);
+    const std::uint64_t e = a.first_element + static_cast<std::uint64_t>(first) + i;
+    const bool odd = e % 2 != 0;
+    if (i == 0 || !odd) draw = philox(a.seed, stream, e / 2);
+    const std::uint32_t word = odd ? draw.word[2] : draw.word[0];
+    const std::uint32_t next = odd ? draw.word[3] : draw.word[1];
+    param[i] = rounded(param[i], word & 0xffffu);
+    m1[i] = rounded(m1[i], word >> 16);
+    m2[i] = rounded(m2[i], next & 0xffffu);
+  }
+  store<Bf16, N>(a.exp_avg, first, m1);
+  store<Bf16, N>(a.exp_avg_sq, first, m2);
+  store<Bf16, N>(a.param, first, param);
+  if (a.copy) store<C, N>(a.copy, first, param);
+}
+
+template <class G, class C, int N>
+int launch(const CudaAdamW& a, cudaStream_t stream) {
+  const std::int64_t threads = a.size / N;
+  const auto blocks = static_cast<unsigned>((threads + kThreads - 1) / kThreads);
+  adamw_rounded_kernel<G, C, N><<<blocks, kThreads, 0, stream>>>(a);
+  return launch_status();
+}
+
+}  // namespace
+
+int launch_adamw_rounded(const CudaAdamW& a, void* stream) {
+  const bool whole = a.size % kPerThread == 0 && aligned(a.param) && aligned(a.exp_avg) &&
+                     aligned(a.exp_avg_sq) && aligned(a.grad) && aligned(a.copy);
+  return by_element(a.grad_element, [&](auto grad) {
+    return by_element(a.copy_element, [&](auto copy) {
+      using G = decltype(grad);
+      using C = decltype(copy);
+      return whole ? launch<G, C, kPerThread>(a, as_stream(stream))
+                   : launch<G, C, 1>(a, as_stream(stream));
+    });
+  });
+}
+
+}  // namespace wmtp::kernels
