@@ -8,19 +8,19 @@
 // out is 0 outside the mask. Values that no formula reads may be anything, NaN included.
 #pragma once
 #include "wmtp/kernels/responses.h"
+#include "wmtp/kernels/scan_kind.h"
 #include "wmtp/tensor/tensor.h"
 
 namespace wmtp::kernels {
-
-enum class ScanKind : int { td0, gae_value, gae_reward, monte_carlo, lambda_return };
 
 struct ValueScan {
   ScanKind kind = ScanKind::td0;
   double gamma = 1, lambda = 1, v_init = 0.5;
   Tensor values_N;      // fp32 (fp64 on the CPU)
   Responses responses;  // the reward may be undefined for gae_value
-  Tensor out_N;         // out, dtype of values; undefined: only bad_D is wanted
-  Tensor bad_D;         // out, int32: values read that are not finite; undefined: not counted
+  Tensor out_N;         // out, dtype of values
+  Tensor bad_D;         // out, int32: values read that are not finite; undefined: not counted.
+                        // lambda_return counts v_{t0} too, which the loss compares with G
 };
 void value_scan(const ValueScan& args);
 

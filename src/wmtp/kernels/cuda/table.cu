@@ -14,6 +14,9 @@ int launch_embedding_backward(const CudaEmbeddingBackward&, void*);
 int launch_cross_entropy(const CudaCrossEntropy&, void*);
 int launch_adamw(const CudaAdamW&, void*);
 int launch_squared_norm(const CudaSquaredNorm&, void*);
+int launch_value_scan(const CudaValueScan&, void*);
+int launch_response_stats(const CudaResponseStats&, void*);
+int launch_top_k(const CudaTopK&, void*);
 
 namespace {
 
@@ -34,6 +37,9 @@ const CudaKernels& cuda_kernels() {
                                  launch_cross_entropy,
                                  launch_adamw,
                                  launch_squared_norm,
+                                 launch_value_scan,
+                                 launch_response_stats,
+                                 launch_top_k,
                                  error_text};
   return table;
 }
