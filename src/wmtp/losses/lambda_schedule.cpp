@@ -16,8 +16,7 @@ double lambda_at(const LambdaSchedule& schedule, std::int64_t step) {
   if (schedule.type == LambdaScheduleType::linear)
     return schedule.start + (schedule.end - schedule.start) * f;
   WMTP_CHECK(schedule.type == LambdaScheduleType::cosine, "an unknown lambda schedule");
-  return schedule.end +
-         (schedule.start - schedule.end) * (1 + std::cos(std::numbers::pi * f)) / 2;
+  return schedule.end + (schedule.start - schedule.end) * (1 + std::cos(std::numbers::pi * f)) / 2;
 }
 
 }  // namespace wmtp::losses

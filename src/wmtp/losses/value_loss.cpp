@@ -1,7 +1,6 @@
 #include "wmtp/losses/value_loss.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/isfinite.h>
@@ -29,8 +28,8 @@ Tensor count_bad(const Tensor& values_N, const Tensor& is_in_N) {
 }
 
 Tensor stats_of(const Tensor& values_N, const Documents& docs) {
-  const Tensor stats_DS = at::empty({docs.num_docs(), kernels::kNumResponseStats},
-                                    values_N.options().dtype(kFloat64));
+  const Tensor stats_DS =
+      at::empty({docs.num_docs(), kernels::kNumResponseStats}, values_N.options().dtype(kFloat64));
   kernels::response_stats(values_N, docs, stats_DS);
   return stats_DS;
 }
@@ -87,26 +86,6 @@ Targets targets_and_bad(const ValueLossOptions& options, const Tensor& values_N,
   return {scan.out_N, bad_D.sum(kInt64)};
 }
 
-// gap_D = vbar+ - vbar- at positive documents that form a pair with the next one, and which do.
-struct Gaps {
-  Tensor gap_D, is_pair_D;
-};
-
-Tensor next_of(const Tensor& values_D, double at_end) {
-  const Tensor end = at::zeros({values_D.size(0) > 0 ? 1 : 0}, values_D.options()).add_(at_end);
-  return at::cat({values_D.slice(0, 1), end});
-}
-
-Gaps pair_gaps(const Tensor& stats_DS, const Tensor& role_D) {
-  const Tensor count_D = stats_DS.select(1, kernels::kStatCount),
-               mean_D = stats_DS.select(1, kernels::kStatMean);
-  const Tensor is_pair_D = role_D.eq(kPositive)
-                               .logical_and_(next_of(role_D, kSingle).eq(kNegative))
-                               .logical_and_(count_D.gt(0))
-                               .logical_and_(next_of(count_D, 0).gt(0));
-  return {at::where(is_pair_D, mean_D - next_of(mean_D, 0), 0.0), is_pair_D};
-}
-
 }  // namespace
 
 void check(const ValueLossOptions& options) {
@@ -143,28 +122,21 @@ ValueLoss value_loss(const ValueLossOptions& options, const Tensor& values_N, co
 ValueLoss pairwise_loss(const Tensor& values_N, const Documents& docs, const Tensor& pair_role_D,
                         const ValueCounts& counts) {
   const Tensor is_in_N = docs.mask_N.ne(0), stats_DS = stats_of(values_N, docs);
-  const Gaps gaps = pair_gaps(stats_DS, pair_role_D);
+  const PairGaps pairs = pair_gaps(stats_DS, pair_role_D);
   const double share = counts.pairs > 0 ? 1 / counts.pairs : 0;
-  const Tensor loss_D = at::where(gaps.is_pair_D, at::softplus(gaps.gap_D.neg()) * share, 0.0);
-  const Tensor slope_D = at::where(gaps.is_pair_D, at::sigmoid(gaps.gap_D.neg()) * -share, 0.0);
-  // The negative document stands after its positive: it gets the same slope with the other sign.
-  const Tensor before_D =
-      at::cat({at::zeros({slope_D.size(0) > 0 ? 1 : 0}, slope_D.options()),
-               slope_D.slice(0, 0, slope_D.size(0) > 0 ? slope_D.size(0) - 1 : 0)});
-  const Tensor dmean_D = (slope_D - before_D) / stats_DS.select(1, kernels::kStatCount);
-  const Tensor dvalues_N = at::where(is_in_N, at::index_select(dmean_D, 0, docs.document_N), 0.0);
-  // Only values of real pairs are read.
-  const Tensor in_pair_D =
-      gaps.is_pair_D.logical_or(next_of(gaps.is_pair_D.flip(0), 0).flip(0));
-  const Tensor read_N = at::index_select(in_pair_D, 0, docs.document_N).logical_and_(is_in_N);
-  return {loss_D.sum(), dvalues_N.to(values_N.scalar_type()), count_bad(values_N, read_N)};
+  const Tensor loss_D = at::where(pairs.is_pair_D, at::softplus(pairs.gap_D.neg()) * share, 0.0);
+  const Tensor slope_D = at::where(pairs.is_pair_D, at::sigmoid(pairs.gap_D.neg()) * -share, 0.0);
+  const Tensor dmean_D = (slope_D - of_previous(slope_D)) / stats_DS.select(1, kernels::kStatCount);
+  const Tensor in_pair_D = pairs.is_pair_D.logical_or(of_previous(pairs.is_pair_D));
+  const Tensor is_read_N = at::index_select(in_pair_D, 0, docs.document_N).logical_and_(is_in_N);
+  const Tensor dvalues_N = at::where(is_read_N, at::index_select(dmean_D, 0, docs.document_N), 0.0);
+  return {loss_D.sum(), dvalues_N.to(values_N.scalar_type()), count_bad(values_N, is_read_N)};
 }
 
 Tensor value_mse_sums(const Tensor& values_N, const Documents& docs) {
   const Tensor is_in_N = docs.mask_N.ne(0);
   const Tensor rewards_N = at::index_select(docs.reward_D, 0, docs.document_N);
-  return at::stack(
-      {errors(values_N, rewards_N, is_in_N).square().sum(), is_in_N.sum(kFloat64)});
+  return at::stack({errors(values_N, rewards_N, is_in_N).square().sum(), is_in_N.sum(kFloat64)});
 }
 
 }  // namespace wmtp::losses

@@ -9,6 +9,7 @@
 // losses and gradients of parts add up. N packed tokens, D documents.
 #pragma once
 #include "wmtp/kernels/responses.h"
+#include "wmtp/losses/pairs.h"
 #include "wmtp/tensor/tensor.h"
 
 namespace wmtp::losses {
@@ -47,10 +48,7 @@ Tensor value_targets(const ValueLossOptions& options, const Tensor& values_N,
 ValueLoss value_loss(const ValueLossOptions& options, const Tensor& values_N, const Documents& docs,
                      const ValueCounts& counts);
 
-// Roles of documents in pairs: a positive document's partner is the document after it. The numbers
-// are the loader's.
-enum PairRole : int { kSingle = 0, kPositive = 1, kNegative = 2 };
-// pair_role_D: uint8. docs.reward_D is not read.
+// pair_role_D: uint8, PairRole. docs.reward_D is not read.
 ValueLoss pairwise_loss(const Tensor& values_N, const Documents& docs, const Tensor& pair_role_D,
                         const ValueCounts& counts);
 

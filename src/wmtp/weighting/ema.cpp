@@ -54,10 +54,9 @@ void EmaTracker::update(const Tensor& sums_3, const Tensor& apply) {
   const Tensor n = sums_3.select(0, 2), mu = sums_3.select(0, 0) / n;
   const Tensor sd = (sums_3.select(0, 1) / n - mu * mu).clamp_min(kLeastVariance).sqrt();
   const Tensor count = state_3_.select(0, 2) + 1;
-  const Tensor keep =
-      at::where(count.le(static_cast<double>(warmup_steps_)),
-                (count - 1) / static_cast<double>(std::max<std::int64_t>(warmup_steps_, 1)),
-                1 - momentum_);
+  const Tensor keep = at::where(
+      count.le(static_cast<double>(warmup_steps_)),
+      (count - 1) / static_cast<double>(std::max<std::int64_t>(warmup_steps_, 1)), 1 - momentum_);
   const Tensor mean = keep * state_3_.select(0, 0) + (1 - keep) * mu;
   const Tensor std = keep * state_3_.select(0, 1) + (1 - keep) * sd;
   const Tensor applies = apply.ne(0).logical_and_(n.gt(0));

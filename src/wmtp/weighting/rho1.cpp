@@ -1,5 +1,6 @@
 #include "wmtp/weighting/rho1.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -21,8 +22,7 @@ constexpr std::int64_t kMillion = 1'000'000;
 Selection run(const Tensor& scores_M, const Tensor& valid_M, std::int64_t share_millionths) {
   const Selection selection{at::empty_like(scores_M),
                             at::empty({3}, scores_M.options().dtype(kFloat64))};
-  kernels::top_k(
-      {scores_M, valid_M, share_millionths, selection.weights_M, selection.summary_3});
+  kernels::top_k({scores_M, valid_M, share_millionths, selection.weights_M, selection.summary_3});
   return selection;
 }
 
@@ -62,8 +62,7 @@ Selection select_over_ranks(const GatheredScores& gathered, std::int64_t share_m
   const Tensor valid_RC = place_C.unsqueeze(0).lt(gathered.counts_R.unsqueeze(1));
   const Selection all = run(scores_RC.contiguous().view({-1}),
                             valid_RC.to(kernels::kMaskType).view({-1}), share_millionths);
-  const Tensor own_M =
-      all.weights_M.narrow(0, gathered.rank * scores_RC.size(1), gathered.num_own);
+  const Tensor own_M = all.weights_M.narrow(0, gathered.rank * scores_RC.size(1), gathered.num_own);
   return {own_M, all.summary_3};
 }
 

@@ -28,10 +28,9 @@ kernels::ScanKind kind_of(const TdOptions& options) {
 kernels::ValueScan scan_of(const TdOptions& options, const Tensor& values_N,
                            const Documents& docs) {
   check(options);
-  kernels::ValueScan scan{kind_of(options), options.gamma, options.lambda, options.v_init,
-                          values_N,         docs,          {},             {}};
-  if (docs.reward_D.defined())
-    scan.responses.reward_D = docs.reward_D.to(values_N.scalar_type());
+  kernels::ValueScan scan{
+      kind_of(options), options.gamma, options.lambda, options.v_init, values_N, docs, {}, {}};
+  if (docs.reward_D.defined()) scan.responses.reward_D = docs.reward_D.to(values_N.scalar_type());
   scan.out_N = at::empty_like(values_N);
   return scan;
 }

@@ -32,9 +32,8 @@ double sample_std(double sum, double squares, double n) {
 
 Tensor weight_sums(const Tensor& weights_N, const Tensor& mask_N) {
   const Tensor w = masked(weights_N, mask_N, 0);
-  const Tensor n = mask_N.defined()
-                       ? mask_N.ne(0).sum(kFloat64)
-                       : at::full({}, static_cast<double>(w.numel()), w.options());
+  const Tensor n = mask_N.defined() ? mask_N.ne(0).sum(kFloat64)
+                                    : at::full({}, static_cast<double>(w.numel()), w.options());
   return at::stack({n, w.sum(), w.square().sum(), at::xlogy(w, w).sum()});
 }
 
