@@ -6,6 +6,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
+#include "wmtp/core/log_hook.h"
 #include "wmtp/core/time.h"
 
 namespace wmtp::log {

@@ -3,7 +3,6 @@
 #pragma once
 #include <fmt/format.h>
 
-#include <functional>
 #include <string_view>
 
 namespace wmtp::log {
@@ -19,9 +18,6 @@ struct Options {
 
 void configure(const Options& options);
 Options current();
-// Called before each line that is shown, under the logger's lock: a progress bar takes itself off
-// the screen. Empty: nothing. It must not log.
-void before_each_line(std::function<void()> call);
 void write(Level level, std::string_view module, std::string_view text);
 
 template <class... Args>

@@ -56,9 +56,8 @@ class Console {
   void validation(const Validation& validation);
   void saving(std::int64_t step);
   void saved(const SavedCheckpoint& saved);
-  void completed(const Completion& completion);
-  void summary(const RunSummary& summary);  // the table at the end
-  void text(std::string_view line);         // any other line; not shown with --json
+  void finished(const RunSummary& summary);  // the last line and the table
+  void text(std::string_view line);          // any other line; not shown with --json
 
   std::optional<double> eta_s() const;  // to the end, as of the last step
 

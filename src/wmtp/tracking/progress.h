@@ -48,26 +48,17 @@ struct Resumed {
   int saved_ranks = 1, num_ranks = 1;
 };
 
-struct Completion {
-  std::int64_t step = 0;
-  std::string best_metric;  // empty: there was no validation
-  double best_value = 0;
-  std::int64_t best_step = 0;
-};
-
 // The lines of docs/config.md without line feed. `Loss:` is a contract: log watchers match it.
 std::string step_line(const Progress& progress, std::optional<double> eta_s);
 std::string validation_line(const Validation& validation);
 std::string saving_line(std::int64_t step);
 std::string saved_line(const SavedCheckpoint& saved);
 std::string resumed_line(const Resumed& resumed);
-std::string completion_line(const Completion& completion);
 
 // The same as objects for `--json`, without `ts`.
 OrderedJson step_json(const Progress& progress, std::optional<double> eta_s);
 OrderedJson validation_json(const Validation& validation);
 OrderedJson saved_json(const SavedCheckpoint& saved);
 OrderedJson resumed_json(const Resumed& resumed);
-OrderedJson completion_json(const Completion& completion);
 
 }  // namespace wmtp::tracking

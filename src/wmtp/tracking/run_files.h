@@ -37,7 +37,7 @@ struct Best {
 
 struct RunSummary {
   std::string experiment, stage;
-  std::string status = "completed";  // completed | stopped | early_stop | failed
+  std::string status = "completed";  // completed | early_stop | stopped
   std::int64_t step = 0, num_steps = 0;
   std::optional<Best> best;
   NamedValues last;                                          // by metric name
@@ -61,7 +61,9 @@ class RunFiles {
 };
 
 OrderedJson to_json(const RunSummary& summary);
-Table summary_table(const RunSummary& summary);  // what the console shows at the end
+// `Training completed: step 3000, best val/loss 0.941 at 2800`, without line feed.
+std::string completion_line(const RunSummary& summary);
+Table summary_table(const RunSummary& summary);  // what the console shows below it
 
 // Counts `values` into `num_bins` equal bins from the smallest to the largest finite one.
 Histogram make_histogram(std::string name, std::int64_t step, const std::vector<double>& values,
