@@ -20,20 +20,22 @@ void HeadLosses::add_slots(TotalsLayout& layout) const {
   for (int head = 0; head < num_heads_; ++head) layout.add(slot(head), losses::kNumHeadSums);
 }
 
-void HeadLosses::set_scales(std::span<const double> normalizers, double loss_scale) {
+void HeadLosses::set_scales(std::span<const double> normalizers, const Tensor& loss_scale) {
   scales_ = losses::head_scales(normalizers, normalization_);
-  for (double& scale : scales_) scale *= loss_scale;
+  loss_scale_ = loss_scale;
   device_scales_H_ = Tensor();
 }
 
-void HeadLosses::set_scales(const Tensor& normalizers_H, double loss_scale) {
-  device_scales_H_ = losses::head_scales(normalizers_H, normalization_).mul(loss_scale);
+void HeadLosses::set_scales(const Tensor& normalizers_H, const Tensor& loss_scale) {
+  device_scales_H_ = losses::head_scales(normalizers_H, normalization_);
+  loss_scale_ = loss_scale;
 }
 
 Tensor HeadLosses::scale_of(int head, const Tensor& weight_M) const {
-  return device_scales_H_.defined()
-             ? losses::row_scales(weight_M, device_scales_H_.select(0, head))
-             : losses::row_scales(weight_M, scales_.at(static_cast<std::size_t>(head)));
+  Tensor scale_M = device_scales_H_.defined()
+                       ? losses::row_scales(weight_M, device_scales_H_.select(0, head))
+                       : losses::row_scales(weight_M, scales_.at(static_cast<std::size_t>(head)));
+  return loss_scale_.defined() ? scale_M.mul_(loss_scale_) : scale_M;
 }
 
 void HeadLosses::run(model::Transformer& model, model::TrunkPass& trunk, const model::Batch& batch,

@@ -29,9 +29,9 @@ class HeadLosses {
   static std::string slot(int head);
 
   void add_slots(TotalsLayout& layout) const;
-  // s_k of every head, loss scale included; fixed before the first backward.
-  void set_scales(std::span<const double> normalizers, double loss_scale);
-  void set_scales(const Tensor& normalizers_H, double loss_scale);
+  // s_k of every head, fixed before the first backward.
+  void set_scales(std::span<const double> normalizers, const Tensor& loss_scale);
+  void set_scales(const Tensor& normalizers_H, const Tensor& loss_scale);
 
   // Forward and backward of all heads; adds to trunk.dhidden_ND. Heads from `first_selected` on are
   // weighed with their NLL at hand: one forward of the head, its logits twice.
@@ -57,6 +57,7 @@ class HeadLosses {
   losses::Normalization normalization_;
   std::vector<double> scales_;
   Tensor device_scales_H_;  // instead, where only the device knows the normalisers
+  Tensor loss_scale_;
 };
 
 }  // namespace wmtp::training

@@ -45,6 +45,7 @@ ModelSource open_model_source(const std::string& name, const checkpoint::Environ
   ModelSource source;
   source.config = opened.config;
   source.tokenizer_folder = opened.folder.tokenizer_folder;
+  source.value_head = opened.value_head;
   const std::shared_ptr<const checkpoint::WeightSource> weights = std::move(opened.folder.weights);
   source.fill = [weights](const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
     through_host(out, out.scalar_type(),

@@ -3,10 +3,12 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "wmtp/checkpoint/model_folder.h"
 #include "wmtp/model/model_config.h"
+#include "wmtp/model/weight_names.h"
 #include "wmtp/parallel/unit_state.h"
 
 namespace wmtp::training {
@@ -17,6 +19,7 @@ struct ModelSource {
   // may lie on any device. Also serves as model::LocalWeights::Fill. THREADS: any.
   parallel::Fill fill;
   std::filesystem::path tokenizer_folder;  // empty: a preset has none
+  std::optional<model::ValueHeadType> value_head;  // `fill` knows its weights too
 };
 
 // A preset's name (weights drawn from `seed`; a folder of that name is reached as ./NAME), or what

@@ -25,7 +25,7 @@ struct StepFacts {
   // n_k of each micro-batch of each rank: [(micro-batch * world + rank) * H + k]; empty where no
   // stage asks.
   std::vector<std::int64_t> scope_targets;
-  double loss_scale = 1;  // fp16: gradients carry it until the update
+  Tensor loss_scale;  // 0-d fp64: gradients carry it until the update (fp16); undefined: 1
 };
 
 // The loss that is differentiated (in validation: the stage's `val/loss`), and all else worth a
@@ -36,7 +36,7 @@ struct Numbers {
 };
 
 // What a stage makes of the tokens of one batch, for people. [N]; undefined where it has none.
-struct TokenView {
+struct TokenMarks {
   Tensor weight_N, value_N;
   std::vector<Tensor> selected_by_head_N;  // 0 or 1, at the predicted token
 };
@@ -65,7 +65,7 @@ class Objective {
   virtual void evaluate(const DeviceBatch& batch, Totals& totals) = 0;               // COLLECTIVE
   virtual Numbers finish_evaluation(Totals& totals, comm::Communicator& group) = 0;  // COLLECTIVE
 
-  virtual TokenView view(const DeviceBatch& batch) = 0;  // COLLECTIVE
+  virtual TokenMarks view(const DeviceBatch& batch) = 0;  // COLLECTIVE
 };
 
 }  // namespace wmtp::training

@@ -11,17 +11,11 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/model/weight_names.h"
+#include "wmtp/training/rope_frequencies.h"
 #include "wmtp/training/upload.h"
 
 namespace wmtp::training {
 namespace {
-
-Tensor inv_freq_on(const model::ModelConfig& config, c10::Device device) {
-  const std::vector<float> values = model::inv_freq(config);
-  const Tensor host = at::empty({static_cast<std::int64_t>(values.size())}, at::kFloat);
-  std::copy(values.begin(), values.end(), host.data_ptr<float>());
-  return host.to(device);
-}
 
 struct Packed {
   std::vector<std::int32_t> tokens, positions, doc_start{0};
@@ -61,7 +55,7 @@ Scorer::Scorer(const ModelSource& source, DType dtype, c10::Device device)
     : config_(source.config),
       weights_(model::model_units(config_), dtype, device, /*with_grads=*/false),
       transformer_(config_, weights_, nullptr),
-      inv_freq_F_(inv_freq_on(config_, device)) {
+      inv_freq_F_(rope_frequencies(config_, dtype, device)) {
   weights_.fill(source.fill);
 }
 

@@ -1,5 +1,6 @@
 #include "wmtp/training/step.h"
 
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -27,9 +28,11 @@ Step::Step(parallel::Runtime& runtime, Objective& objective, optim::AdamW& optim
 
 PendingResult Step::run(const StepInput& input, bool stop_requested) {
   Totals totals(layout_, reduce_.rank(), runtime_.options().device);
+  StepFacts facts = input.facts;
+  if (options_.loss_scale) facts.loss_scale = options_.loss_scale->value().clone();
   failpoint::pass("step.begin");
   runtime_.begin_step();
-  objective_.begin_step(input.facts, input.micro_batches);
+  objective_.begin_step(facts, input.micro_batches);
   for (std::size_t i = 0; i < input.micro_batches.size(); ++i) {
     runtime_.begin_micro_batch(/*last=*/i + 1 == input.micro_batches.size());
     objective_.run(i, input.micro_batches[i], totals);
@@ -39,13 +42,15 @@ PendingResult Step::run(const StepInput& input, bool stop_requested) {
   add_gradient_norm(totals);
   objective_.close_totals(totals);
   if (failpoint::pass("step.loss") == failpoint::Action::damage) totals["bad"].fill_(NAN);
+  if (failpoint::pass("step.grad_norm") == failpoint::Action::damage)
+    totals["squared_norm"].fill_(INFINITY);
   if (stop_requested) totals["stop"].fill_(1);
   totals.reduce(reduce_, "totals");
-  const Tensor apply = may_apply(totals, input.facts);
+  const Tensor apply = may_apply(totals, facts);
   failpoint::pass("step.apply.before");
-  update(input, totals, apply);
+  update(input, facts, totals, apply);
   objective_.end_step(totals, apply);
-  return {totals, apply, input.facts, &objective_, options_.max_grad_norm};
+  return {totals, apply, std::move(facts), &objective_, options_.max_grad_norm};
 }
 
 Tensor Step::may_apply(const Totals& totals, const StepFacts& facts) const {
@@ -53,23 +58,33 @@ Tensor Step::may_apply(const Totals& totals, const StepFacts& facts) const {
   return objective_.has_targets(facts) ? good : at::zeros({}, good.options());
 }
 
-void Step::update(const StepInput& input, const Totals& totals, const Tensor& apply) {
-  const double scale = input.facts.loss_scale;
+void Step::update(const StepInput& input, const StepFacts& facts, const Totals& totals,
+                  const Tensor& apply) {
+  const Tensor& scale = facts.loss_scale;
+  const Tensor scaled_norm2 = totals["squared_norm"].select(0, 0);
+  const Tensor norm2 = scale.defined() ? scaled_norm2.div(scale.square()) : scaled_norm2;
   const auto dtype = runtime_.options().master_dtype == kFloat64 ? at::kDouble : at::kFloat;
-  const Tensor norm2 = totals["squared_norm"].select(0, 0).div(scale * scale);
-  optimizer_.apply(
-      {.grad_scale = optim::clip_scale(norm2, options_.max_grad_norm, dtype).div_(scale),
-       .apply = apply,
-       .schedule_factor = input.schedule_factor,
-       .min_learning_rate = input.min_learning_rate});
+  Tensor grad_scale = optim::clip_scale(norm2, options_.max_grad_norm, dtype);
+  if (scale.defined()) grad_scale.div_(scale);
+  optimizer_.apply({.grad_scale = grad_scale,
+                    .apply = apply,
+                    .schedule_factor = input.schedule_factor,
+                    .min_learning_rate = input.min_learning_rate});
   runtime_.weights_changed();
+  if (!options_.loss_scale) return;
+  const Tensor others_finite = totals.finite_but("squared_norm");
+  options_.loss_scale->update(
+      others_finite.logical_and(at::isfinite(scaled_norm2).logical_not()), apply);
 }
 
 void Step::add_gradient_norm(Totals& totals) {
   if (!runtime_.counts_once()) return;
+  const Tensor sum = totals["squared_norm"].select(0, 0);
+  const bool on_host = runtime_.options().offloads();  // then the gradients are there too
+  const Tensor norm2 = on_host ? at::zeros({}, at::kDouble) : sum;
   for (const parallel::UnitState& state : runtime_.states())
-    if (state.grad.defined())
-      kernels::add_squared_norm(state.grad, totals["squared_norm"].select(0, 0));
+    if (state.grad.defined()) kernels::add_squared_norm(state.grad, norm2);
+  if (on_host) sum.copy_(norm2);
 }
 
 StepResult PendingResult::read() const {
@@ -78,11 +93,14 @@ StepResult PendingResult::read() const {
   StepResult result;
   result.loss = numbers.loss;
   result.metrics = numbers.metrics;
-  result.grad_norm = std::sqrt(host.value("squared_norm")) / facts_.loss_scale;
+  if (facts_.loss_scale.defined()) result.loss_scale = facts_.loss_scale.item<double>();
+  result.grad_norm = std::sqrt(host.value("squared_norm")) / result.loss_scale;
   if (max_grad_norm_ > 0)
     result.clip_ratio = std::min(1.0, max_grad_norm_ / (result.grad_norm + 1e-6));
   result.applied = apply_.item<int>() != 0;
-  result.bad = !result.applied && objective_->has_targets(facts_);
+  result.overflow = result.loss_scale > 1 && std::isfinite(result.loss) &&
+                    host.value("bad") == 0 && !std::isfinite(result.grad_norm);
+  result.bad = !result.applied && !result.overflow && objective_->has_targets(facts_);
   result.stop = host.value("stop") > 0;
   return result;
 }

@@ -6,13 +6,15 @@
 
 #include "wmtp/comm/communicator.h"
 #include "wmtp/optim/adamw.h"
+#include "wmtp/optim/loss_scale.h"
 #include "wmtp/parallel/runtime.h"
 #include "wmtp/training/objective.h"
 
 namespace wmtp::training {
 
 struct StepOptions {
-  double max_grad_norm = 1.0;  // <= 0: no clipping
+  double max_grad_norm = 1.0;              // <= 0: no clipping
+  optim::LossScale* loss_scale = nullptr;  // BORROWS; null: gradients are not scaled
 };
 
 struct StepInput {
@@ -22,13 +24,15 @@ struct StepInput {
 };
 
 struct StepResult {
-  double loss = 0;       // the one that is differentiated
-  double grad_norm = 0;  // before clipping
-  double clip_ratio = 1; // norm after clipping over the norm before
-  bool applied = false;  // false: not finite, or nothing to learn from in the whole step
-  bool bad = false;      // not finite, or a signal that is not
-  bool stop = false;     // a rank was asked to stop
-  Metrics metrics;       // the stage's own
+  double loss = 0;        // the one that is differentiated
+  double grad_norm = 0;   // before clipping
+  double clip_ratio = 1;  // norm after clipping over the norm before
+  bool applied = false;   // false: not finite, or nothing to learn from in the whole step
+  bool overflow = false;  // not finite by the loss scale alone, which was above 1: no bad step
+  bool bad = false;       // a loss, gradient or signal that is not finite
+  bool stop = false;      // a rank was asked to stop
+  double loss_scale = 1;  // of this step
+  Metrics metrics;        // the stage's own
 };
 
 // A step's numbers while they are still on the device. BORROWS the step and its objective.
@@ -63,7 +67,8 @@ class Step {
  private:
   void add_gradient_norm(Totals& totals);
   Tensor may_apply(const Totals& totals, const StepFacts& facts) const;
-  void update(const StepInput& input, const Totals& totals, const Tensor& apply);
+  void update(const StepInput& input, const StepFacts& facts, const Totals& totals,
+              const Tensor& apply);
 
   parallel::Runtime& runtime_;
   Objective& objective_;

@@ -59,4 +59,10 @@ Tensor Totals::finite() const {
   return at::isfinite(packed_.sum());
 }
 
+Tensor Totals::finite_but(std::string_view name) const {
+  const TotalsLayout::Slot& slot = layout_->at(name);
+  WMTP_CHECK(slot.begin == 0, "only the first slot can be left out");
+  return at::isfinite(packed_.narrow(0, slot.size, packed_.size(0) - slot.size).sum());
+}
+
 }  // namespace wmtp::training

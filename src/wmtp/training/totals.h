@@ -55,7 +55,8 @@ class Totals {
 
   Tensor operator[](std::string_view name) const;  // [size] view; of a per-rank slot this rank's
   void reduce(comm::Communicator& group, std::string_view label);  // COLLECTIVE
-  Tensor finite() const;                                           // 0-d bool: every number is
+  Tensor finite() const;  // 0-d bool: every number is
+  Tensor finite_but(std::string_view name) const;  // all but the first slot, which is `name`
   HostTotals read() const { return HostTotals(*layout_, packed_); }  // BLOCKS
   int rank() const { return rank_; }
 

@@ -64,4 +64,9 @@ void ValuePath::backward(model::TrunkPass& trunk, Pass pass, const Tensor& dvalu
                               .dweight_D = norm.dweight});
 }
 
+Tensor scaled(const Tensor& dvalues_N, double coef, const Tensor& loss_scale) {
+  Tensor gradient_N = dvalues_N.mul(coef);
+  return loss_scale.defined() ? gradient_N.mul_(loss_scale) : gradient_N;
+}
+
 }  // namespace wmtp::training

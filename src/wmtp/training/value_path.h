@@ -42,4 +42,7 @@ class ValuePath {
   int num_hidden_;
 };
 
+// coef * dvalues, times the loss scale where there is one.
+Tensor scaled(const Tensor& dvalues_N, double coef, const Tensor& loss_scale);
+
 }  // namespace wmtp::training

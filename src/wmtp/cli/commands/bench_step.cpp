@@ -137,7 +137,7 @@ class Bench {
                                          flags_.rows == "mixed"};
     const int heads = static_cast<int>(config_.n_future), world = group_.world();
     training::StepInput input;
-    input.head_targets.assign(static_cast<std::size_t>(heads), 0);
+    input.facts.head_targets.assign(static_cast<std::size_t>(heads), 0);
     for (int i = 0; i < flags_.accumulation * world; ++i) {
       const bool mine = i % world == group_.rank();
       if (!mine && !shape.mixed) continue;
@@ -146,7 +146,7 @@ class Bench {
       const auto counts = training::count_targets(batch.view(), heads);
       const std::int64_t copies =
           shape.mixed ? 1 : world;  // full rows have equal counts on all ranks
-      for (std::size_t k = 0; k < counts.size(); ++k) input.head_targets[k] += counts[k] * copies;
+      for (std::size_t k = 0; k < counts.size(); ++k) input.facts.head_targets[k] += counts[k] * copies;
       if (!mine) continue;
       input.micro_batches.push_back(training::upload(batch.view(), heads, model_.inv_freq()));
       tokens += static_cast<std::int64_t>(batch.tokens.size());

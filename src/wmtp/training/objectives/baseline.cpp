@@ -62,7 +62,7 @@ Numbers Baseline::finish_evaluation(Totals& totals, comm::Communicator& group) {
   return numbers;
 }
 
-TokenView Baseline::view(const DeviceBatch&) {
+TokenMarks Baseline::view(const DeviceBatch&) {
   return {};
 }
 

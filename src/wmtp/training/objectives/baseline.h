@@ -22,7 +22,7 @@ class Baseline : public Objective {
   void begin_evaluation(const StepFacts&) override {}
   void evaluate(const DeviceBatch& batch, Totals& totals) override;
   Numbers finish_evaluation(Totals& totals, comm::Communicator& group) override;
-  TokenView view(const DeviceBatch& batch) override;
+  TokenMarks view(const DeviceBatch& batch) override;
 
  private:
   PolicyViews policy_;

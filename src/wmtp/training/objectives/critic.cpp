@@ -76,7 +76,7 @@ void Critic::run(std::size_t, const DeviceBatch& batch, Totals& totals) {
   ValuePath::Pass pass = value_.forward(trunk, batch.model);
   const losses::ValueLoss loss = loss_of(pass.values_N(), batch);
   add_numbers(pass.values_N(), batch, loss, totals);
-  value_.backward(trunk, std::move(pass), loss.dvalues_N.mul(options_.coef * loss_scale_),
+  value_.backward(trunk, std::move(pass), scaled(loss.dvalues_N, options_.coef, loss_scale_),
                   options_.backbone_learns ? ValuePath::Reach::trunk : ValuePath::Reach::head);
   failpoint::pass("step.backward.mid");
   if (options_.backbone_learns) backbone.backward_trunk(std::move(trunk), batch.model);
@@ -132,7 +132,7 @@ std::optional<double> auc_of(const std::vector<std::string>& all) {
       double pair[2];
       std::memcpy(pair, bytes.data() + at, sizeof pair);
       if (std::isnan(pair[0])) continue;
-      (pair[1] == losses::kPositive ? positive : negative).push_back(pair[0]);
+      (static_cast<int>(pair[1]) == losses::kPositive ? positive : negative).push_back(pair[0]);
     }
   return losses::auc(positive, negative);
 }
@@ -155,7 +155,7 @@ Numbers Critic::finish_evaluation(Totals& totals, comm::Communicator& group) {
   return numbers;
 }
 
-TokenView Critic::view(const DeviceBatch& batch) {
+TokenMarks Critic::view(const DeviceBatch& batch) {
   const model::TrunkPass trunk = backbone_.read.forward_trunk(batch.model);
   return {.weight_N = {},
           .value_N = read_value_.forward(trunk, batch.model).values_N(),

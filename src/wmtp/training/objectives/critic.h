@@ -34,7 +34,7 @@ class Critic : public Objective {
   void begin_evaluation(const StepFacts& facts) override;
   void evaluate(const DeviceBatch& batch, Totals& totals) override;
   Numbers finish_evaluation(Totals& totals, comm::Communicator& group) override;
-  TokenView view(const DeviceBatch& batch) override;
+  TokenMarks view(const DeviceBatch& batch) override;
 
  private:
   losses::ValueLoss loss_of(const Tensor& values_N, const DeviceBatch& batch) const;
@@ -46,7 +46,8 @@ class Critic : public Objective {
   ValuePath &value_, &read_value_;
   CriticOptions options_;
   losses::ValueCounts counts_;
-  double lambda_ = 1, loss_scale_ = 1;
+  double lambda_ = 1;
+  Tensor loss_scale_;
   std::vector<Tensor> stats_;  // of the validation so far, with roles: [D, 2] vbar and role
 };
 

@@ -252,10 +252,10 @@ Numbers Rho1::finish_evaluation(Totals& totals, comm::Communicator& group) {
   return numbers;
 }
 
-TokenView Rho1::view(const DeviceBatch& batch) {
+TokenMarks Rho1::view(const DeviceBatch& batch) {
   const Tensor ref_nll_N = reference_nll(batch);
   const model::TrunkPass trunk = policy_.read.forward_trunk(batch.model);
-  TokenView view;
+  TokenMarks view;
   for (int head = 0; head < heads_.num_heads(); ++head) {
     const model::HeadPass pass = policy_.read.forward_head(trunk, batch.model, head);
     const Tensor nll_M = policy_.read.nll(trunk, pass, batch.model);

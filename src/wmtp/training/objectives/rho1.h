@@ -32,7 +32,7 @@ class Rho1 : public Objective {
   void begin_evaluation(const StepFacts& facts) override;
   void evaluate(const DeviceBatch& batch, Totals& totals) override;
   Numbers finish_evaluation(Totals& totals, comm::Communicator& group) override;
-  TokenView view(const DeviceBatch& batch) override;
+  TokenMarks view(const DeviceBatch& batch) override;
 
  private:
   int first_selected() const { return options_.first_head_always ? 1 : 0; }

@@ -167,7 +167,7 @@ void Verifiable::run(std::size_t index, const DeviceBatch& batch, Totals& totals
     totals["value_loss"].add_(loss.loss);
     totals["bad"].add_(loss.bad);
     sources_.joint->backward(
-        trunk, std::move(pass), loss.dvalues_N.mul(options_.value_coef * loss_scale_),
+        trunk, std::move(pass), scaled(loss.dvalues_N, options_.value_coef, loss_scale_),
         options_.stop_gradient ? ValuePath::Reach::head : ValuePath::Reach::trunk);
   }
   add_signal_sums(weighed, batch, totals);
@@ -288,7 +288,7 @@ Numbers Verifiable::finish_evaluation(Totals& totals, comm::Communicator& group)
   return numbers;
 }
 
-TokenView Verifiable::view(const DeviceBatch& batch) {
+TokenMarks Verifiable::view(const DeviceBatch& batch) {
   Tensor values_N;
   if (joint()) {
     const model::TrunkPass trunk = policy_.read.forward_trunk(batch.model);

@@ -59,7 +59,7 @@ class Verifiable : public Objective {
   void begin_evaluation(const StepFacts& facts) override;
   void evaluate(const DeviceBatch& batch, Totals& totals) override;
   Numbers finish_evaluation(Totals& totals, comm::Communicator& group) override;
-  TokenView view(const DeviceBatch& batch) override;
+  TokenMarks view(const DeviceBatch& batch) override;
 
  private:
   // Signals of one micro-batch and what they weigh. x and values undefined with control random.
@@ -90,7 +90,8 @@ class Verifiable : public Objective {
   HeadLosses heads_;
   WeightReport report_;
   losses::ValueCounts counts_;
-  double lambda_ = 1, loss_scale_ = 1;
+  double lambda_ = 1;
+  Tensor loss_scale_;
   std::uint64_t control_epoch_ = 0;
   bool in_validation_ = false;
   std::vector<Weighed> ahead_;  // of all micro-batches, where the normaliser needs them first
