@@ -21,6 +21,7 @@ struct StepInput {
   std::vector<DeviceBatch> micro_batches;  // of this rank; as many on every rank
   StepFacts facts;
   double schedule_factor = 1, min_learning_rate = 0;
+  double num_tokens = 0, squared_lengths = 0;  // of this rank: attended tokens, sum of length^2
 };
 
 struct StepResult {
@@ -32,6 +33,7 @@ struct StepResult {
   bool bad = false;       // a loss, gradient or signal that is not finite
   bool stop = false;      // a rank was asked to stop
   double loss_scale = 1;  // of this step
+  double num_tokens = 0, squared_lengths = 0;  // over all ranks
   Metrics metrics;        // the stage's own
 };
 
@@ -63,6 +65,7 @@ class Step {
        comm::Communicator& reduce, const StepOptions& options);
 
   PendingResult run(const StepInput& input, bool stop_requested = false);  // COLLECTIVE
+  Totals make_totals() const;  // zeros, for a validation
 
  private:
   void add_gradient_norm(Totals& totals);
