@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <array>
 #include <cstring>
@@ -28,6 +29,16 @@ constexpr std::array<std::pair<StoredDtype, DType>, 10> kDtypes{{
 
 // Conversion goes through an aligned buffer of this size: small enough for the cache.
 constexpr std::int64_t kChunkElements = std::int64_t{1} << 16;
+
+// The first touch of fresh memory costs more than the copy unless its pages are large. Only a hint:
+// memory that is in use already, or of another kind, stays as it is.
+void ask_for_large_pages(const Tensor& dst) {
+  constexpr std::uintptr_t kLarge = std::uintptr_t{2} << 20;
+  const auto begin = reinterpret_cast<std::uintptr_t>(dst.data_ptr());
+  const std::uintptr_t first = (begin + kLarge - 1) / kLarge * kLarge;
+  const std::uintptr_t last = (begin + dst.nbytes()) / kLarge * kLarge;
+  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+}
 
 void convert(const std::byte* source, DType source_dtype, const Tensor& dst) {
   const auto item_bytes = static_cast<std::int64_t>(element_bytes(source_dtype));
@@ -75,6 +86,7 @@ void copy_elements(const StoredTensor& tensor, std::span<const std::byte> bytes,
                 fmt::format("tensor {} has dtype {}, which wmtp does not compute with", tensor.name,
                             checkpoint::name_of(tensor.dtype)));
   if (dst.numel() == 0) return;
+  ask_for_large_pages(dst);
   const std::byte* source =
       bytes.data() + static_cast<std::size_t>(element_begin) * element_bytes(*dtype);
   // Large copies go through LibTorch, which shares them out over its threads.
