@@ -1,30 +1,21 @@
-// Adapters on disk. With WMTP_PARITY_MODEL (a base model), WMTP_PARITY_IN (an adapter) and
-// WMTP_PARITY_OUT set, the seam of tests/parity: opens both, writes the adapter again, and beside
-// it probe.safetensors with head 1's logits of tokens (7 i + 3) mod V, i < 16.
 #include "wmtp/training/adapter_folder.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
-#include "wmtp/checkpoint/safetensors_tensor.h"
+#include "tools/write_tensors.h"
 #include "wmtp/model/init_weights.h"
-#include "wmtp/model/local_weights.h"
 #include "wmtp/model/presets.h"
-#include "wmtp/model/transformer.h"
-#include "wmtp/storage/atomic_file.h"
-#include "wmtp/training/open_model.h"
-#include "wmtp/training/upload.h"
+#include "wmtp/training/exports/exporter.h"
 
 namespace wmtp::training {
 namespace {
 
 namespace fs = std::filesystem;
+using model::LoraScope;
 
 Tensor drawn(const layout::ParamSpec& param) {
   const Tensor values = at::empty({param.numel()}, at::kFloat);
@@ -32,43 +23,49 @@ Tensor drawn(const layout::ParamSpec& param) {
   return values.view(param.shape);
 }
 
-model::LoraConfig some_lora(model::LoraScope scope = model::LoraScope::both) {
-  model::LoraConfig lora;
-  lora.rank = 4, lora.alpha = 6, lora.dropout = 0.125, lora.rslora = true, lora.scope = scope;
-  lora.targets = {"q_proj", "down_proj"};
-  return lora;
+ExportSpec some_adapter(const char* preset, LoraScope scope = LoraScope::both) {
+  ExportSpec spec;
+  spec.format = ExportFormat::peft;
+  spec.config = model::preset(preset);
+  spec.lora.emplace();
+  spec.lora->rank = 4, spec.lora->alpha = 6, spec.lora->dropout = 0.125;
+  spec.lora->rslora = true, spec.lora->scope = scope;
+  spec.lora->targets = {"q_proj", "down_proj"};
+  spec.base_model = "org/base";
+  return spec;
 }
 
-AdapterToWrite some_adapter(const char* preset, model::LoraScope scope = model::LoraScope::both) {
-  return {.config = model::preset(preset),
-          .lora = some_lora(scope),
-          .base_model = "org/base",
-          .read = drawn};
+void write_adapter(const fs::path& folder, ExportSpec spec) {
+  spec.out = folder;
+  Exporter exporter(spec);
+  for (const layout::ParamSpec& param : exporter.wanted()) exporter.take(param.name, drawn(param));
+  exporter.finish();
 }
 
-TEST(AdapterFolder, ReadsWhatItWrites) {
-  using model::LoraScope;
+TEST(AdapterFolder, ReadsWhatExportsWrite) {
   for (const auto& [preset, scope] :
        std::vector<std::pair<const char*, LoraScope>>{{"micro", LoraScope::both},
                                                       {"micro", LoraScope::trunk},
                                                       {"micro", LoraScope::heads},
                                                       {"micro-qwen3", LoraScope::both}}) {
     test::TempDir folder;
-    const AdapterToWrite adapter = some_adapter(preset, scope);
-    write_adapter(folder / "a", adapter);
-    const OpenedAdapter opened = open_adapter(folder / "a", adapter.config);
-    EXPECT_EQ(opened.lora, adapter.lora);
+    ExportSpec spec = some_adapter(preset, scope);
+    spec.value_head = model::ValueHeadType::sigmoid;
+    write_adapter(folder / "a", spec);
+    const OpenedAdapter opened = open_adapter(folder / "a", spec.config);
+    EXPECT_EQ(opened.lora, *spec.lora);
     EXPECT_EQ(opened.base_model, "org/base");
-    std::size_t count = 0;
-    for (const auto& unit : model::lora_units(adapter.config, adapter.lora))
-      for (const auto& param : unit.params) {
-        if (!param.trained) continue;
-        const Tensor read = at::empty(param.shape, at::kFloat);
-        opened.weights->read(param.name, 0, read);
-        EXPECT_TRUE(read.equal(drawn(param))) << param.name;
-        ++count;
-      }
-    EXPECT_EQ(opened.weights->tensors().size(), count);
+    EXPECT_EQ(opened.value_head, spec.value_head);
+    std::vector<layout::ParamSpec> params = adapter_params(spec.config, *spec.lora);
+    for (const auto& param :
+         model::value_head_unit(model::ValueHeadType::sigmoid, spec.config.dim).params)
+      params.push_back(param);
+    for (const auto& param : params) {
+      const Tensor read = at::empty(param.shape, at::kFloat);
+      opened.weights->read(param.name, 0, read);
+      EXPECT_TRUE(read.equal(drawn(param))) << param.name;
+    }
+    EXPECT_EQ(opened.weights->tensors().size(), params.size());
   }
 }
 
@@ -82,15 +79,21 @@ TEST(AdapterFolder, ExtraHeadsLieApart) {
                 .tensors()
                 .size(),
             3 * 2 * 2);
-  write_adapter(folder / "a", some_adapter("micro", model::LoraScope::trunk));
+  // On the plain model that other tools load, the rest still applies.
+  model::ModelConfig plain = model::preset("micro");
+  plain.num_blocks = plain.num_layers(), plain.n_future = 1;
+  plain.architecture = model::Architecture::llama;
+  EXPECT_EQ(open_adapter(folder / "a", plain).weights->tensors().size(),
+            static_cast<std::size_t>(plain.num_blocks) * 2 * 2);
+  write_adapter(folder / "a", some_adapter("micro", LoraScope::trunk));
   EXPECT_FALSE(fs::exists(folder / "a/adapter_mtp_heads.safetensors"));
 }
 
 TEST(AdapterFolder, RefusesWhatDoesNotFit) {
   test::TempDir folder;
-  AdapterToWrite adapter = some_adapter("micro-llama");
-  write_adapter(folder / "a", adapter);
-  model::ModelConfig deeper = adapter.config, wider = adapter.config;
+  ExportSpec spec = some_adapter("micro-llama");
+  write_adapter(folder / "a", spec);
+  model::ModelConfig deeper = spec.config, wider = spec.config;
   ++deeper.num_blocks;
   wider.ffn_dim *= 2;
   EXPECT_WMTP_ERROR(open_adapter(folder / "a", deeper), ErrorKind::config, "4 missing");
@@ -98,76 +101,28 @@ TEST(AdapterFolder, RefusesWhatDoesNotFit) {
   EXPECT_WMTP_ERROR(open_adapter(folder / "none", deeper), ErrorKind::config,
                     "adapter_config.json");
   fs::remove(folder / "a/adapter_model.safetensors");
-  EXPECT_WMTP_ERROR(open_adapter(folder / "a", adapter.config), ErrorKind::config,
+  EXPECT_WMTP_ERROR(open_adapter(folder / "a", spec.config), ErrorKind::config,
                     "adapter_model.safetensors");
-  adapter.config = model::preset("micro");
-  adapter.lora.scope = model::LoraScope::trunk, adapter.lora.train_heads = true;
-  EXPECT_WMTP_ERROR(write_adapter(folder / "b", adapter), ErrorKind::config, "heads");
+  spec.config = model::preset("micro");
+  spec.lora->scope = LoraScope::trunk, spec.lora->train_heads = true;
+  EXPECT_WMTP_ERROR(write_adapter(folder / "b", spec), ErrorKind::config, "heads");
   EXPECT_FALSE(fs::exists(folder / "b"));
-}
-
-void write_tensor(const fs::path& path, const std::string& name, const Tensor& tensor) {
-  checkpoint::SafetensorsWriter writer(
-      path, {{name, checkpoint::to_stored(tensor.scalar_type()), tensor.sizes().vec()}});
-  writer.write(checkpoint::bytes_of(tensor));
-  writer.commit();
 }
 
 TEST(AdapterFolder, RefusesOtherModules) {
   test::TempDir folder;
-  const AdapterToWrite adapter = some_adapter("micro-llama");
+  const ExportSpec spec = some_adapter("micro");
   auto expect_refused = [&](const std::string& name, const std::string& part) {
-    write_adapter(folder / "a", adapter);
-    write_tensor(folder / "a/adapter_mtp_heads.safetensors", name, at::zeros({4, 128}, at::kFloat));
-    EXPECT_WMTP_ERROR(open_adapter(folder / "a", adapter.config), ErrorKind::config, part);
+    write_adapter(folder / "a", spec);
+    test::write_tensors(folder / "a/adapter_mtp_heads.safetensors",
+                        {{name, at::zeros({4, 128}, at::kFloat)}});
+    EXPECT_WMTP_ERROR(open_adapter(folder / "a", spec.config), ErrorKind::config, part);
   };
   expect_refused("base_model.model.model.embed_tokens.lora_embedding_A", "adapts an embedding");
   expect_refused("base_model.model.lm_head.lora_A.weight", "1 unexpected: lm_head.lora_A.weight");
   expect_refused("base_model.model.model.layers.0.self_attn.q_proj.lora_magnitude_vector",
                  "1 unexpected");
   expect_refused("something", "1 unexpected: something");
-}
-
-Tensor probe_logits(const OpenedModel& base, const OpenedAdapter& adapter) {
-  model::LocalWeights weights(model::lora_units(base.config, adapter.lora), kFloat32,
-                              c10::Device(c10::kCPU), false);
-  weights.fill([&](const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
-    (param.trained ? *adapter.weights : *base.folder.weights).read(param.name, begin, out);
-  });
-  model::Transformer transformer(base.config, weights, nullptr,
-                                 {.recompute = model::Recompute::none,
-                                  .attention = {},
-                                  .loss_chunk_rows = 0,
-                                  .lora = adapter.lora});
-  std::vector<std::int32_t> tokens, positions;
-  for (std::int32_t i = 0; i < 16; ++i) {
-    tokens.push_back(static_cast<std::int32_t>((7 * i + 3) % base.config.vocab_size));
-    positions.push_back(i);
-  }
-  const std::vector<std::int32_t> doc_start{0, 16};
-  const std::vector<std::uint8_t> mask(16, 1);
-  model::Batch batch = upload({tokens, positions, doc_start, mask}, 0,
-                              at::tensor(model::inv_freq(base.config), at::kFloat));
-  batch.heads.push_back({at::tensor(positions, at::kInt), at::zeros({16}, at::kInt)});
-  const model::TrunkPass trunk = transformer.forward_trunk(batch);
-  return transformer.logits(trunk, transformer.forward_head(trunk, batch, 0));
-}
-
-TEST(AdapterSeam, CopiesAndProbes) {
-  const char *base_path = std::getenv("WMTP_PARITY_MODEL"), *in = std::getenv("WMTP_PARITY_IN"),
-             *out = std::getenv("WMTP_PARITY_OUT");
-  if (!base_path || !in || !out) GTEST_SKIP() << "run by tests/parity";
-  const OpenedModel base = open_model(base_path, [](const std::string&) { return std::nullopt; });
-  const OpenedAdapter adapter = open_adapter(in, base.config);
-  write_adapter(out, {.config = base.config,
-                      .lora = adapter.lora,
-                      .base_model = adapter.base_model,
-                      .read = [&](const layout::ParamSpec& param) {
-                        const Tensor values = at::empty(param.shape, at::kFloat);
-                        adapter.weights->read(param.name, 0, values);
-                        return values;
-                      }});
-  write_tensor(fs::path(out) / "probe.safetensors", "logits", probe_logits(base, adapter));
 }
 
 }  // namespace

@@ -29,9 +29,9 @@ class SafetensorsSink final : public TensorSink {
   }
 
   void put(std::string_view name, std::span<const std::byte> bytes) override {
-    const auto at =
-        std::lower_bound(tensors_.begin(), tensors_.end(), name,
-                         [](const auto& tensor, std::string_view key) { return tensor.name < key; });
+    const auto at = std::lower_bound(
+        tensors_.begin(), tensors_.end(), name,
+        [](const auto& tensor, std::string_view key) { return tensor.name < key; });
     const auto index = static_cast<std::size_t>(at - tensors_.begin());
     WMTP_CHECK(at != tensors_.end() && at->name == name && !written_[index] &&
                    bytes.size() == at->end - at->begin,
@@ -59,10 +59,10 @@ class SafetensorsSink final : public TensorSink {
 }  // namespace
 
 std::unique_ptr<TensorSink> create_safetensors(const std::filesystem::path& path,
-                                               std::vector<StoredTensor> tensors,
-                                               Metadata metadata, unsigned mode) {
-  return std::make_unique<SafetensorsSink>(
-      path, plan_of(std::move(tensors), std::move(metadata)), mode);
+                                               std::vector<StoredTensor> tensors, Metadata metadata,
+                                               unsigned mode) {
+  return std::make_unique<SafetensorsSink>(path, plan_of(std::move(tensors), std::move(metadata)),
+                                           mode);
 }
 
 }  // namespace wmtp::checkpoint

@@ -27,8 +27,8 @@ class TensorSink {
 // The sinks' failures are ErrorKind::io. REQUIRES that there is no such file.
 // Metadata gets "format": "pt" added.
 std::unique_ptr<TensorSink> create_safetensors(const std::filesystem::path& path,
-                                               std::vector<StoredTensor> tensors,
-                                               Metadata metadata, unsigned mode);
+                                               std::vector<StoredTensor> tensors, Metadata metadata,
+                                               unsigned mode);
 
 // What `torch.load(weights_only=True)` gives back as
 // {"model_state_dict": {name: tensor}, "total_steps": .., "start_batch_index": ..}.

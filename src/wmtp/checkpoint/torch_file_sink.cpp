@@ -19,7 +19,7 @@ namespace {
 using StringDict = c10::impl::GenericDict;
 
 StringDict empty_dict() {
-  return {c10::StringType::get(), c10::AnyType::get()};
+  return StringDict(c10::StringType::get(), c10::AnyType::get());
 }
 
 // The pickle names storages by number, in the order of the tensors. The pickler reads sizes and
@@ -28,9 +28,8 @@ std::string pickle_of(const std::vector<StoredTensor>& tensors, const TorchFileF
   static std::byte nothing{};
   StringDict state = empty_dict(), root = empty_dict();
   for (const StoredTensor& tensor : tensors)
-    state.insert(tensor.name,
-                 at::from_blob(&nothing, tensor.shape,
-                               at::TensorOptions().dtype(*to_dtype(tensor.dtype))));
+    state.insert(tensor.name, at::from_blob(&nothing, tensor.shape,
+                                            at::TensorOptions().dtype(*to_dtype(tensor.dtype))));
   root.insert("model_state_dict", state);
   root.insert("total_steps", facts.total_steps);
   root.insert("start_batch_index", facts.start_batch_index);
@@ -50,11 +49,11 @@ class TorchFileSink final : public TensorSink {
  public:
   TorchFileSink(const std::filesystem::path& path, const std::vector<StoredTensor>& tensors,
                 const TorchFileFacts& facts, unsigned mode)
-      : file_(path, mode), zip_([this](const void* data, std::size_t size) {
-          return append(data, size);
-        }) {
+      : file_(path, mode),
+        zip_([this](const void* data, std::size_t size) { return append(data, size); }) {
     for (const StoredTensor& tensor : tensors)
-      waiting_.emplace(tensor.name, Waiting{waiting_.size(), *tensor_bytes(tensor.dtype, tensor.shape)});
+      waiting_.emplace(tensor.name,
+                       Waiting{waiting_.size(), *tensor_bytes(tensor.dtype, tensor.shape)});
     WMTP_CHECK(waiting_.size() == tensors.size(), "a tensor is announced twice");
     const std::string pickle = pickle_of(tensors, facts);
     record("data.pkl", std::as_bytes(std::span(pickle.data(), pickle.size())));

@@ -13,7 +13,7 @@ namespace wmtp::model {
 
 // What wmtp's own exports add to a config.json, in its block "wmtp".
 struct ExportExtras {
-  std::string mtp_file;  // "" = none: extra heads in this file of the folder
+  std::string mtp_file;                     // "" = none: extra heads in this file of the folder
   std::optional<ValueHeadType> value_head;  // in value_head.safetensors, or among the weights
   bool heads_inside = false;  // extra heads among the folder's other weights; only written
 };

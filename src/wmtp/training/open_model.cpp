@@ -47,8 +47,7 @@ void check(const OpenedModel& opened) {
 
 // What the adapter's configuration calls its base, as a name that open_model takes.
 std::string base_of(const fs::path& adapter) {
-  const std::string named =
-      checkpoint::read_peft_config(adapter / kAdapterConfigFile).base_model;
+  const std::string named = checkpoint::read_peft_config(adapter / kAdapterConfigFile).base_model;
   if (named.empty())
     throw Error(ErrorKind::config, "peft",
                 fmt::format("{} names no base model", (adapter / kAdapterConfigFile).string()),
@@ -69,10 +68,10 @@ OpenedModel open_adapted(const fs::path& path, const checkpoint::Environment& en
     opened = open_model(base_path.string(), environment);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::config || !base_model.empty()) throw;
-    throw Error(ErrorKind::config, "peft",
-                fmt::format("{}: its base {} cannot be opened: {}", path.string(), base,
-                            error.fact()),
-                "name the base with --base-model");
+    throw Error(
+        ErrorKind::config, "peft",
+        fmt::format("{}: its base {} cannot be opened: {}", path.string(), base, error.fact()),
+        "name the base with --base-model");
   }
   if (!opened.has_weights())
     throw Error(ErrorKind::config, "peft", fmt::format("the base {} has no weights", base));

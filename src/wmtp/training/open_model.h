@@ -13,9 +13,9 @@ namespace wmtp::training {
 struct OpenedModel {
   model::ModelConfig config;
   std::optional<model::ValueHeadType> value_head;  // the folder's own, in weights as value_head.*
-  std::optional<model::LoraConfig> lora;           // an adapter's, in weights as *.lora_{A,B}.weight
-  std::string base_model;          // of an adapter: its base, as it was named; else empty
-  checkpoint::ModelFolder folder;  // weights under wmtp's names, half-split rows
+  std::optional<model::LoraConfig> lora;  // an adapter's, in weights as *.lora_{A,B}.weight
+  std::string base_model;                 // of an adapter: its base, as it was named; else empty
+  checkpoint::ModelFolder folder;         // weights under wmtp's names, half-split rows
 
   bool has_weights() const { return folder.weights != nullptr; }
 };

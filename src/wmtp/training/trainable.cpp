@@ -9,9 +9,12 @@ namespace wmtp::training {
 namespace {
 
 std::string with_separators(std::int64_t number) {
-  std::string text = fmt::format("{}", number);
-  for (auto at = static_cast<std::int64_t>(text.size()) - 3; at > 0; at -= 3)
-    text.insert(static_cast<std::size_t>(at), ",");
+  const std::string digits = fmt::format("{}", number);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
   return text;
 }
 
@@ -39,8 +42,7 @@ std::vector<std::string> TrainableParameters::lines() const {
   };
   std::vector<Line> found;
   for (const layout::ParamSpec& param : params) {
-    std::string text =
-        fmt::format("{} [{}]", any_block(param.name), fmt::join(param.shape, ", "));
+    std::string text = fmt::format("{} [{}]", any_block(param.name), fmt::join(param.shape, ", "));
     const auto at = std::ranges::find(found, text, &Line::text);
     if (at == found.end())
       found.push_back({std::move(text), 1});

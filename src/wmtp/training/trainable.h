@@ -8,7 +8,7 @@
 namespace wmtp::training {
 
 struct TrainableParameters {
-  std::int64_t trained = 0, total = 0;  // adapters count in both
+  std::int64_t trained = 0, total = 0;    // adapters count in both
   std::vector<layout::ParamSpec> params;  // the trained ones, in the order of the layout
   double share() const {
     return total > 0 ? static_cast<double>(trained) / static_cast<double>(total) : 0;

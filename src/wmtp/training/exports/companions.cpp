@@ -14,8 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxTokenizerBytes = std::size_t{1} << 30;
-constexpr const char* kTokenizerFiles[] = {"tokenizer.json", "tokenizer_config.json",
-                                           "tokenizer.model", "chat_template.jinja",
+constexpr const char* kTokenizerFiles[] = {"tokenizer.json",          "tokenizer_config.json",
+                                           "tokenizer.model",         "chat_template.jinja",
                                            "special_tokens_map.json", "added_tokens.json"};
 
 void write(const fs::path& path, std::string_view text) {
@@ -86,8 +86,8 @@ std::string model_card_text(const ExportSpec& spec) {
     fact("LoRA", fmt::format("rank {}, alpha {}{}", spec.lora->rank, spec.lora->alpha,
                              spec.format == ExportFormat::peft ? "" : ", merged"));
   if (spec.keep_mtp && spec.config.n_future > 1)
-    fact("Prediction heads", fmt::format("{}; those beyond the first in mtp_heads.safetensors",
-                                         spec.config.n_future));
+    fact("Prediction heads",
+         fmt::format("{}; those beyond the first in mtp_heads.safetensors", spec.config.n_future));
   fact("Made with", "wmtp");
   if (!card.metrics.empty()) {
     text += "\n## Metrics\n\n| metric | value |\n|---|---|\n";

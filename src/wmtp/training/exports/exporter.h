@@ -67,9 +67,9 @@ class Exporter {
   ExportSpec spec_;
   ExportPlan plan_;
   checkpoint::FreshFolder folder_;
-  std::vector<std::unique_ptr<checkpoint::TensorSink>> sinks_;   // parallel to plan_.files
-  std::map<std::string, std::size_t, std::less<>> by_name_;      // wmtp's name -> plan_.tensors
-  std::vector<std::uint32_t> checksums_;                         // parallel to plan_.tensors
+  std::vector<std::unique_ptr<checkpoint::TensorSink>> sinks_;  // parallel to plan_.files
+  std::map<std::string, std::size_t, std::less<>> by_name_;     // wmtp's name -> plan_.tensors
+  std::vector<std::uint32_t> checksums_;                        // parallel to plan_.tensors
   std::optional<AdapterMerger> merger_;
   std::exception_ptr failure_;
 };

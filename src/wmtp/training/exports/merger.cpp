@@ -27,9 +27,7 @@ void AdapterMerger::take(const std::string& name, const Tensor& whole) {
     return;
   }
   Parts& parts = at->second;
-  (adapted.empty()                    ? parts.weight
-   : name.ends_with(".lora_A.weight") ? parts.a
-                                      : parts.b) = whole;
+  (adapted.empty() ? parts.weight : name.ends_with(".lora_A.weight") ? parts.a : parts.b) = whole;
   if (!parts.complete()) return;
   const Tensor sum = model::merged(parts.weight.to(at::kFloat), parts.a, parts.b, scale_);
   put_(at->first + std::string(kWeight), sum);

@@ -82,7 +82,7 @@ double probe_difference(const ProbeLogits& a, const ProbeLogits& b) {
   for (std::size_t head = 0; head < std::min(a.size(), b.size()); ++head) {
     WMTP_CHECK(a[head].sizes() == b[head].sizes(), "logits of different shapes");
     const double scale = a[head].abs().max().item<double>();
-    const double far = (a[head] - b[head]).abs().max().item<double>();
+    const double far = a[head].sub(b[head]).abs().max().item<double>();
     if (!(far <= std::numeric_limits<double>::max()))
       return std::numeric_limits<double>::quiet_NaN();
     worst = std::max(worst, scale > 0 ? far / scale : far);

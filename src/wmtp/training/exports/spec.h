@@ -38,8 +38,8 @@ struct ExportSpec {
   std::optional<model::ValueHeadType> value_head;
   DType dtype = kFloat32;  // of all weights but the value head, which is fp32
   std::uint64_t max_shard_bytes = 5'000'000'000;  // a larger tensor has a file of its own
-  bool keep_mtp = false;   // hf: extra heads too, in mtp_heads.safetensors
-  bool verify = true;      // read back and compare before the folder gets its name
+  bool keep_mtp = false;                          // hf: extra heads too, in mtp_heads.safetensors
+  bool verify = true;                      // read back and compare before the folder gets its name
   std::filesystem::path tokenizer_folder;  // its tokenizer's files are copied; empty: none
   std::string base_model;                  // peft: base_model_name_or_path
   std::int64_t total_steps = 0, start_batch_index = 0;  // pt
