@@ -10,12 +10,17 @@
 #include <numeric>
 
 #include "wmtp/core/error.h"
-#include "wmtp/model/weight_names.h"
 #include "wmtp/training/rope_frequencies.h"
 #include "wmtp/training/upload.h"
 
 namespace wmtp::training {
 namespace {
+
+model::TransformerOptions with_lora(const std::optional<model::LoraConfig>& lora) {
+  model::TransformerOptions options;
+  options.lora = lora;
+  return options;
+}
 
 struct Packed {
   std::vector<std::int32_t> tokens, positions, doc_start{0};
@@ -53,8 +58,8 @@ void spread(const Tensor& nll_M, std::span<const TokenRow> rows, std::size_t hea
 
 Scorer::Scorer(const ModelSource& source, DType dtype, c10::Device device)
     : config_(source.config),
-      weights_(model::model_units(config_), dtype, device, /*with_grads=*/false),
-      transformer_(config_, weights_, nullptr),
+      weights_(source.units(), dtype, device, /*with_grads=*/false),
+      transformer_(config_, weights_, nullptr, with_lora(source.lora)),
       inv_freq_F_(rope_frequencies(config_, dtype, device)) {
   weights_.fill(source.fill);
 }

@@ -16,6 +16,7 @@
 #include "wmtp/tensor/cuda_plugin.h"
 #include "wmtp/tensor/host_memory.h"
 #include "wmtp/tracking/console.h"
+#include "wmtp/training/run/final_export.h"
 #include "wmtp/training/run/trainer.h"
 
 namespace wmtp::cli {

@@ -10,6 +10,7 @@
 #include "wmtp/model/init_weights.h"
 #include "wmtp/model/presets.h"
 #include "wmtp/training/memory_plan.h"
+#include "wmtp/training/merged_source.h"
 #include "wmtp/training/open_model.h"
 
 namespace wmtp::training {
@@ -91,7 +92,8 @@ ModelSource policy_source(const config::Config& config, const RunSite& site) {
                        policy.path.text),
            "set models.policy.init: random, or name a model folder");
   ModelSource source = scratch ? source_from_scratch(config, site)
-                               : open_model_source(policy.path.text, site.environment, seed);
+                               : merged_source(open_model_source(policy.path.text,
+                                                                 site.environment, seed));
   apply_params(policy, source.config);
   model::ModelConfig shape = source.config;
   if (const auto wanted = policy.n_future_tokens; wanted && *wanted != shape.n_future) {
@@ -271,7 +273,7 @@ PolicyPlan plan_policy(const config::Config& config, const RunSite& site) {
   ModelSource source = policy_source(config, site);
   if (critic(config)) {
     if (const auto& path = config.models.value_model.path) {
-      source = open_model_source(path->text, site.environment);
+      source = merged_source(open_model_source(path->text, site.environment));
       plan.base_model = path->text;
     }
     if (source.config.num_trunk_blocks() == 0)

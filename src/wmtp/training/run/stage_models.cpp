@@ -4,6 +4,7 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/tokenizer/tokenizer.h"
+#include "wmtp/training/merged_source.h"
 #include "wmtp/training/objectives/critic.h"
 #include "wmtp/training/objectives/rho1.h"
 #include "wmtp/training/objectives/verifiable.h"
@@ -162,7 +163,7 @@ StageModels::StageModels(const config::Config& config, const RunSite& site,
   }
   const auto wish = wish_of(config);
   if (!wish || signals_cached) return;
-  const ModelSource source = open_model_source(wish->path, site.environment);
+  const ModelSource source = merged_source(open_model_source(wish->path, site.environment));
   require_same_tokens(*wish, source, policy);
   FrozenModelOptions options;
   options.use = wish->use;

@@ -37,6 +37,7 @@ class Trainer {
 
   std::int64_t num_steps() const { return num_steps_; }
   RunFacts facts() const;  // for the report
+  const config::Config& config() const { return config_; }
   const TrainState& state() const { return state_; }
   const PolicyPlan& policy() const { return policy_; }
   const RunData& data() const { return data_; }
