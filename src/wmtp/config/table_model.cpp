@@ -76,8 +76,7 @@ void add_model_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(experiment.name),
       "Run folder, MLflow run name and S3 prefix; letters, digits and ._- only, at most 128")
       .needed();
-  add(rows, WMTP_KEY(experiment.stage), "What is trained, and with which token weights")
-      .needed();
+  add(rows, WMTP_KEY(experiment.stage), "What is trained, and with which token weights").needed();
   add(rows, WMTP_KEY(experiment.description), "Free text").free();
   add(rows, WMTP_KEY(experiment.tags), "Labels of the run, at most 64").free();
   add_policy_rows(rows);

@@ -28,8 +28,7 @@ void add_td_rows(std::vector<Row>& rows) {
       .at_least(0);
   add(rows, WMTP_KEY(training.td.control),
       "Control experiment: weights drawn at random, or shuffled");
-  add(rows, WMTP_KEY(training.control.mean), "control random: mean of the weights")
-      .above(0);
+  add(rows, WMTP_KEY(training.control.mean), "control random: mean of the weights").above(0);
   add(rows, WMTP_KEY(training.control.std), "control random: their deviation").above(0);
   add(rows, WMTP_KEY(training.control.match), "Whether the moments hold after or before clipping");
 }
@@ -50,28 +49,21 @@ void add_value_rows(std::vector<Row>& rows) {
       .free()
       .above(0)
       .between(0, 1);
-  add(rows, WMTP_KEY(training.value_head.weight_decay), "Its weight decay")
-      .free()
-      .at_least(0);
+  add(rows, WMTP_KEY(training.value_head.weight_decay), "Its weight decay").free().at_least(0);
 }
 
 void add_value_loss_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(training.value_loss.type), "critic: what the value is trained towards");
   add(rows, WMTP_KEY(training.value_loss.loss_fn), "Distance to the target");
-  add(rows, WMTP_KEY(training.value_loss.huber_delta), "huber: where it turns linear")
-      .above(0);
-  add(rows, WMTP_KEY(training.value_loss.gamma), "lambda_return: discount")
-      .above(0)
-      .between(0, 1);
+  add(rows, WMTP_KEY(training.value_loss.huber_delta), "huber: where it turns linear").above(0);
+  add(rows, WMTP_KEY(training.value_loss.gamma), "lambda_return: discount").above(0).between(0, 1);
   add(rows, WMTP_KEY(training.value_loss.coef), "Factor of the loss").above(0);
   add(rows, WMTP_KEY(training.value_loss.reduction),
       "Mean over sequences of token means, or over all tokens");
   add(rows, WMTP_KEY(training.value_loss.bias_init), "Start of the head's last bias; null = 0");
   add(rows, WMTP_KEY(training.value_loss.lambda_schedule.type), "Course of lambda");
-  add(rows, WMTP_KEY(training.value_loss.lambda_schedule.value), "constant: lambda")
-      .between(0, 1);
-  add(rows, WMTP_KEY(training.value_loss.lambda_schedule.start), "First lambda")
-      .between(0, 1);
+  add(rows, WMTP_KEY(training.value_loss.lambda_schedule.value), "constant: lambda").between(0, 1);
+  add(rows, WMTP_KEY(training.value_loss.lambda_schedule.start), "First lambda").between(0, 1);
   add(rows, WMTP_KEY(training.value_loss.lambda_schedule.end), "Last lambda").between(0, 1);
   add(rows, WMTP_KEY(training.value_loss.lambda_schedule.warmup_steps), "Steps at start")
       .at_least(0);
@@ -87,9 +79,7 @@ void add_objective_rows(std::vector<Row>& rows) {
   add_value_rows(rows);
   add_value_loss_rows(rows);
   add(rows, WMTP_KEY(training.rho1.mode), "How the excess over the reference ranks tokens");
-  add(rows, WMTP_KEY(training.rho1.k_percent), "Share of tokens kept")
-      .above(0)
-      .between(0, 1);
+  add(rows, WMTP_KEY(training.rho1.k_percent), "Share of tokens kept").above(0).between(0, 1);
   add(rows, WMTP_KEY(training.rho1.scope), "Tokens that compete with each other");
   add(rows, WMTP_KEY(training.rho1.first_head),
       "The first head learns from all tokens, or from the chosen");

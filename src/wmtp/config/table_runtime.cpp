@@ -97,8 +97,7 @@ void add_runtime_rows(std::vector<Row>& rows) {
       .host()
       .at_least(0)
       .later();
-  add(rows, WMTP_KEY(runtime.stop_file), "The run stops and saves when this file appears")
-      .host();
+  add(rows, WMTP_KEY(runtime.stop_file), "The run stops and saves when this file appears").host();
   add(rows, WMTP_KEY(runtime.grace_s), "Seconds a stop may take").host().at_least(1).later();
   add(rows, WMTP_KEY(runtime.loss_spike.action), "On a loss far above the recent ones")
       .free()

@@ -35,9 +35,7 @@ void add_step_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(training.eval_every), "Epochs between validations; null = at each checkpoint")
       .free()
       .above(0);
-  add(rows, WMTP_KEY(training.eval_every_steps), "Steps between validations")
-      .free()
-      .at_least(1);
+  add(rows, WMTP_KEY(training.eval_every_steps), "Steps between validations").free().at_least(1);
   add(rows, WMTP_KEY(training.eval_at_start), "Validate before the first step").free();
   add(rows, WMTP_KEY(training.early_stop_patience), "Validations without improvement, then stop")
       .free()

@@ -169,9 +169,7 @@ void TrainPlanner::group_by_tokens(const std::vector<Sequence>& all,
 
 ValidationPlanner::ValidationPlanner(std::shared_ptr<const Dataset> dataset, const StepShape& shape,
                                      int num_heads)
-    : dataset_(std::move(dataset)),
-      shape_(shape),
-      view_(dataset_->epoch(0)) {
+    : dataset_(std::move(dataset)), shape_(shape), view_(dataset_->epoch(0)) {
   whole_.step_head_targets.resize(static_cast<std::size_t>(num_heads));
   std::vector<Sequence> sequences;
   for (std::uint64_t place = 0; place < view_->size(); ++place) {

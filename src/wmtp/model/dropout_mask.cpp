@@ -13,9 +13,8 @@ kernels::DropoutMask draw_mask(const Dropout& dropout, double p, std::string_vie
   const auto count = static_cast<std::int64_t>(dropout.sample_ids.size());
   const Tensor streams = at::empty({count}, at::kLong);
   for (std::int64_t d = 0; d < count; ++d)
-    streams.data_ptr<std::int64_t>()[d] = static_cast<std::int64_t>(
-        stream_id(fmt::format("dropout/{}/{}/{}", site, dropout.step,
-                              dropout.sample_ids[static_cast<std::size_t>(d)])));
+    streams.data_ptr<std::int64_t>()[d] = static_cast<std::int64_t>(stream_id(fmt::format(
+        "dropout/{}/{}/{}", site, dropout.step, dropout.sample_ids[static_cast<std::size_t>(d)])));
   auto rows_of = [&](const Tensor& all_N) {
     return rows_M.defined() ? at::index_select(all_N, 0, rows_M) : all_N;
   };

@@ -71,7 +71,8 @@ std::vector<float> inv_freq(const ModelConfig& config);
 ModelConfig with_added_heads(ModelConfig config, std::int64_t n_future);
 // The model without its extra heads: trunk and head 1, a plain next-token model.
 ModelConfig next_token_model(ModelConfig config);
-// Trunk and final norm alone, as values are computed from: no head block, no unembedding of its own.
+// Trunk and final norm alone, as values are computed from: no head block, no unembedding of its
+// own.
 ModelConfig backbone(ModelConfig config);
 
 }  // namespace wmtp::model

@@ -78,8 +78,8 @@ TrainableModel::TrainableModel(const AssembleOptions& options, const parallel::G
           options, {{*transformer_, *reader_}, value_.get(), read_value_.get(), groups})),
       step_(std::make_unique<Step>(runtime_, *objective_, *optimizer_, *groups.reduce,
                                    step_options_of(options, loss_scale_.get()))),
-      inv_freq_F_(rope_frequencies(options.model, options.parallel.param_dtype,
-                                   options.parallel.device)) {}
+      inv_freq_F_(
+          rope_frequencies(options.model, options.parallel.param_dtype, options.parallel.device)) {}
 
 TrainableModel::~TrainableModel() = default;
 

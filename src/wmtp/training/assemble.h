@@ -27,9 +27,9 @@ using MakeObjective = std::function<std::unique_ptr<Objective>(const ModelParts&
 
 struct AssembleOptions {
   model::ModelConfig model;
-  bool frozen = false;                            // the model only reads; its value head learns
+  bool frozen = false;                              // the model only reads; its value head learns
   std::optional<ValuePathOptions> value_head = {};  // a unit of its own behind the model's
-  MakeObjective objective = {};                   // null: baseline
+  MakeObjective objective = {};                     // null: baseline
   model::TransformerOptions transformer;
   parallel::ParallelOptions parallel;
   optim::ParamGroups groups;

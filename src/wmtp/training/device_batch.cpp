@@ -47,11 +47,10 @@ DeviceBatch assemble(const TokenView& view, std::span<const float> rewards,
   const c10::Device device = options.inv_freq_F.device();
   DeviceBatch batch(upload(view, options.num_heads, options.inv_freq_F, options.dropout));
   const std::vector<std::int32_t> of_token = documents(view.doc_start);
-  batch.docs = {
-      .doc_start_D1 = to_device(view.doc_start, at::kInt, device),
-      .document_N = to_device(std::span<const std::int32_t>(of_token), at::kInt, device),
-      .mask_N = to_device(view.target_mask, at::kByte, device),
-      .reward_D = to_device(rewards, at::kFloat, device)};
+  batch.docs = {.doc_start_D1 = to_device(view.doc_start, at::kInt, device),
+                .document_N = to_device(std::span<const std::int32_t>(of_token), at::kInt, device),
+                .mask_N = to_device(view.target_mask, at::kByte, device),
+                .reward_D = to_device(rewards, at::kFloat, device)};
   batch.pair_role_D = to_device(pair_roles, at::kByte, device);
   batch.sample_ids.assign(view.sample_ids.begin(), view.sample_ids.end());
   batch.doc_start.assign(view.doc_start.begin(), view.doc_start.end());

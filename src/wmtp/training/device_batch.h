@@ -16,13 +16,13 @@ struct DeviceBatch {
   DeviceBatch(model::Batch batch) : model(std::move(batch)) {}  // a batch without rewards
 
   model::Batch model;
-  weighting::Documents docs;            // N tokens, D documents; empty in a batch of tokens alone
-  Tensor pair_role_D;                   // uint8, data::PairRole
-  Tensor ref_nll_N, value_N;            // cached signals, fp32; undefined: none
+  weighting::Documents docs;  // N tokens, D documents; empty in a batch of tokens alone
+  Tensor pair_role_D;         // uint8, data::PairRole
+  Tensor ref_nll_N, value_N;  // cached signals, fp32; undefined: none
   // The same on the host, for what is drawn there.
-  std::vector<std::uint64_t> sample_ids;  // D
-  std::vector<std::int32_t> doc_start;    // D + 1
-  std::vector<std::uint8_t> mask;         // N
+  std::vector<std::uint64_t> sample_ids;        // D
+  std::vector<std::int32_t> doc_start;          // D + 1
+  std::vector<std::uint8_t> mask;               // N
   std::vector<std::int32_t> tokens, positions;  // N
   std::uint64_t epoch = 0;
 

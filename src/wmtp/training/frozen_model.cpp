@@ -32,8 +32,7 @@ std::vector<layout::UnitSpec> frozen_units(const ModelSource& source,
 
 parallel::ParallelOptions parallel_options(const FrozenModelOptions& options) {
   parallel::ParallelOptions parallel;
-  parallel.strategy =
-      options.shard ? parallel::Strategy::full_shard : parallel::Strategy::no_shard;
+  parallel.strategy = options.shard ? parallel::Strategy::full_shard : parallel::Strategy::no_shard;
   parallel.param_dtype = options.dtype;
   parallel.device = options.device;
   return parallel;

@@ -46,8 +46,7 @@ void HeadLosses::run(model::Transformer& model, model::TrunkPass& trunk, const m
     const bool selects = head >= first_selected;
     Tensor nll_M = selects ? model.nll(trunk, pass, batch) : Tensor();
     const RowWeights rows = weigh(head, nll_M);
-    Tensor weight_M =
-        rows.weight_M.defined() ? rows.weight_M : at::ones_like(pass.rstd_M);
+    Tensor weight_M = rows.weight_M.defined() ? rows.weight_M : at::ones_like(pass.rstd_M);
     if (rows.selected_C.defined()) weight_M = at::index_select(weight_M, 0, rows.selected_C);
     const Tensor found = model.backward_head(trunk, std::move(pass), batch,
                                              scale_of(head, weight_M), rows.selected_C);

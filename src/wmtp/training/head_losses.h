@@ -38,8 +38,8 @@ class HeadLosses {
   void run(model::Transformer& model, model::TrunkPass& trunk, const model::Batch& batch,
            const WeighRows& weigh, int first_selected, Totals& totals, const SeeRows& see = {});
   // Forward only; every head's NLL is at hand.
-  void evaluate(model::Transformer& model, const model::TrunkPass& trunk,
-                const model::Batch& batch, const WeighRows& weigh, Totals& totals);
+  void evaluate(model::Transformer& model, const model::TrunkPass& trunk, const model::Batch& batch,
+                const WeighRows& weigh, Totals& totals);
 
   // L, Lu and the heads' own losses of the step or set.
   std::optional<losses::MtpLoss> read(const HostTotals& totals) const;

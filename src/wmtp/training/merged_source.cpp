@@ -39,9 +39,8 @@ ModelSource merged_source(const ModelSource& source) {
   if (!source.lora) return source;
   ModelSource merged = source;
   merged.lora.reset();
-  merged.fill = [fill = source.fill, adapters = adapters_of(source),
-                 scale = source.lora->scale()](const layout::ParamSpec& param, std::int64_t begin,
-                                               const Tensor& out) {
+  merged.fill = [fill = source.fill, adapters = adapters_of(source), scale = source.lora->scale()](
+                    const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
     const auto found = adapters.find(param.name);
     if (found == adapters.end()) return fill(param, begin, out);
     const Adapter& adapter = found->second;

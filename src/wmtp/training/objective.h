@@ -1,6 +1,6 @@
 // What a stage does with a micro-batch: signals, weights, losses and gradients. A closed set, one
-// file each in objectives/; everything around it (accumulation, reduction, clipping, update, report)
-// is the one loop of step.h and trainer.h.
+// file each in objectives/; everything around it (accumulation, reduction, clipping, update,
+// report) is the one loop of step.h and trainer.h.
 #pragma once
 #include <memory>
 #include <span>
@@ -19,7 +19,7 @@ using Metrics = std::vector<std::pair<std::string, double>>;
 // What is known of a whole step (or validation set), over all ranks and micro-batches, before it
 // runs.
 struct StepFacts {
-  std::int64_t step = 0;  // s, from 0
+  std::int64_t step = 0;                   // s, from 0
   std::vector<std::int64_t> head_targets;  // n_k
   std::int64_t num_sequences = 0, num_pairs = 0, num_response_tokens = 0;
   // n_k of each micro-batch of each rank: [(micro-batch * world + rank) * H + k]; empty where no

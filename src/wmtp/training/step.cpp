@@ -80,8 +80,8 @@ void Step::update(const StepInput& input, const StepFacts& facts, const Totals& 
   runtime_.weights_changed();
   if (!options_.loss_scale) return;
   const Tensor others_finite = totals.finite_but("squared_norm");
-  options_.loss_scale->update(
-      others_finite.logical_and(at::isfinite(scaled_norm2).logical_not()), apply);
+  options_.loss_scale->update(others_finite.logical_and(at::isfinite(scaled_norm2).logical_not()),
+                              apply);
 }
 
 void Step::add_gradient_norm(Totals& totals) {
@@ -105,8 +105,8 @@ StepResult PendingResult::read() const {
   if (max_grad_norm_ > 0)
     result.clip_ratio = std::min(1.0, max_grad_norm_ / (result.grad_norm + 1e-6));
   result.applied = apply_.item<int>() != 0;
-  result.overflow = result.loss_scale > 1 && std::isfinite(result.loss) &&
-                    host.value("bad") == 0 && !std::isfinite(result.grad_norm);
+  result.overflow = result.loss_scale > 1 && std::isfinite(result.loss) && host.value("bad") == 0 &&
+                    !std::isfinite(result.grad_norm);
   result.bad = !result.applied && !result.overflow && objective_->has_targets(facts_);
   result.stop = host.value("stop") > 0;
   result.num_tokens = host.values("tokens")[0];

@@ -34,7 +34,7 @@ struct StepResult {
   bool stop = false;      // a rank was asked to stop
   double loss_scale = 1;  // of this step
   double num_tokens = 0, squared_lengths = 0;  // over all ranks
-  Metrics metrics;        // the stage's own
+  Metrics metrics;                             // the stage's own
 };
 
 // A step's numbers while they are still on the device. BORROWS the step and its objective.

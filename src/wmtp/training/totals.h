@@ -1,6 +1,6 @@
-// The one vector that is summed over ranks in a step, fp64, on the device: loss sums, the gradient's
-// squared norm, statistics, flags. Who needs numbers registers slots by name; all ranks register the
-// same ones in the same order. What is not a sum (a minimum) has a part for each rank.
+// The one vector that is summed over ranks in a step, fp64, on the device: loss sums, the
+// gradient's squared norm, statistics, flags. Who needs numbers registers slots by name; all ranks
+// register the same ones in the same order. What is not a sum (a minimum) has a part for each rank.
 #pragma once
 #include <map>
 #include <span>
@@ -55,7 +55,7 @@ class Totals {
 
   Tensor operator[](std::string_view name) const;  // [size] view; of a per-rank slot this rank's
   void reduce(comm::Communicator& group, std::string_view label);  // COLLECTIVE
-  Tensor finite() const;  // 0-d bool: every number is
+  Tensor finite() const;                                           // 0-d bool: every number is
   Tensor finite_but(std::string_view name) const;  // all but the first slot, which is `name`
   HostTotals read() const { return HostTotals(*layout_, packed_); }  // BLOCKS
   int rank() const { return rank_; }

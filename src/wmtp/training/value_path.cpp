@@ -47,8 +47,7 @@ ValuePath::Pass ValuePath::forward(const model::TrunkPass& trunk, const model::B
   return pass;
 }
 
-void ValuePath::backward(model::TrunkPass& trunk, Pass pass, const Tensor& dvalues_N,
-                         Reach reach) {
+void ValuePath::backward(model::TrunkPass& trunk, Pass pass, const Tensor& dvalues_N, Reach reach) {
   const Tensor grads = sink_->open(unit_);
   const Tensor du_ND = head_.backward(pass.unit->buffers().trained, grads, pass.head, dvalues_N);
   if (options_.freeze_last_bias) grads.narrow(0, grads.size(0) - 1, 1).zero_();

@@ -157,7 +157,8 @@ class Bench {
       const auto counts = training::count_targets(batch.view(), heads);
       const std::int64_t copies =
           shape.mixed ? 1 : world;  // full rows have equal counts on all ranks
-      for (std::size_t k = 0; k < counts.size(); ++k) input.facts.head_targets[k] += counts[k] * copies;
+      for (std::size_t k = 0; k < counts.size(); ++k)
+        input.facts.head_targets[k] += counts[k] * copies;
       if (!mine) continue;
       input.micro_batches.push_back(training::upload(batch.view(), heads, model_.inv_freq()));
       tokens += static_cast<std::int64_t>(batch.tokens.size());

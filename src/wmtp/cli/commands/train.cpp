@@ -93,8 +93,8 @@ std::int64_t memory_of(const config::Config& config, const comm::LaunchEnv& laun
       device.is_cuda() ? cuda_tables().services.device_info(device.index()).total_bytes
                        : ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGE_SIZE) / launch.local_world;
   if (config.runtime.memory_limit_gib)
-    bytes = std::min(bytes,
-                     static_cast<std::int64_t>(*config.runtime.memory_limit_gib * (1 << 30)));
+    bytes =
+        std::min(bytes, static_cast<std::int64_t>(*config.runtime.memory_limit_gib * (1 << 30)));
   return bytes;
 }
 
@@ -102,8 +102,7 @@ tracking::ConsoleOptions console_options(const Session& session, const config::C
   const bool terminal = ::isatty(STDOUT_FILENO) != 0;
   tracking::ConsoleOptions options;
   options.mode = tracking::choose_mode(
-      config.logging.progress,
-      {session.json, terminal, environment("SLURM_JOB_ID").has_value()});
+      config.logging.progress, {session.json, terminal, environment("SLURM_JOB_ID").has_value()});
   options.style.color = session.color_on(STDOUT_FILENO);
   options.log_interval = config.training.log_interval;
   options.stage = config::name_of(config.experiment.stage);
@@ -138,7 +137,7 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
       paths.emplace_back("final", folder->string());
   if (report)
     report->finished(trainer.state(),
-                     stopped                                     ? "stopped"
+                     stopped                               ? "stopped"
                      : end == training::RunEnd::early_stop ? "early_stop"
                                                            : "completed",
                      paths);

@@ -15,8 +15,7 @@ std::vector<double> target_counts(const StepFacts& facts) {
 }
 
 Baseline::Baseline(PolicyViews policy)
-    : policy_(policy),
-      heads_(policy.trained.config().n_future, losses::Normalization::tokens) {}
+    : policy_(policy), heads_(policy.trained.config().n_future, losses::Normalization::tokens) {}
 
 void Baseline::add_slots(TotalsLayout& layout) const {
   heads_.add_slots(layout);

@@ -18,7 +18,8 @@ void add_critic_metrics(const losses::CriticMetrics& found, std::string_view pre
   add("mean_pos", found.positive.mean);
   add("mean_neg", found.negative.mean);
   add("margin", found.margin);
-  for (const auto& [side, numbers] : {std::pair{"pos", &found.positive}, {"neg", &found.negative}}) {
+  for (const auto& [side, numbers] :
+       {std::pair{"pos", &found.positive}, {"neg", &found.negative}}) {
     add(fmt::format("{}_token_variance", side), numbers->token_variance);
     add(fmt::format("{}_spikiness", side), numbers->spikiness);
     add(fmt::format("{}_mean_abs_td", side), numbers->mean_abs_td);
@@ -106,10 +107,8 @@ void Critic::evaluate(const DeviceBatch& batch, Totals& totals) {
   const ValuePath::Pass pass = read_value_.forward(trunk, batch.model);
   add_numbers(pass.values_N(), batch, loss_of(pass.values_N(), batch), totals);
   const Tensor stats_DS = losses::sequence_stats(pass.values_N(), batch.docs);
-  stats_.push_back(at::stack({stats_DS.select(1, kernels::kStatMean),
-                              roles(batch).to(at::kDouble)},
-                             1)
-                       .cpu());
+  stats_.push_back(
+      at::stack({stats_DS.select(1, kernels::kStatMean), roles(batch).to(at::kDouble)}, 1).cpu());
 }
 
 namespace {
@@ -119,8 +118,7 @@ std::string as_bytes(const std::vector<Tensor>& parts) {
   std::string bytes;
   for (const Tensor& part : parts) {
     const Tensor flat = part.contiguous();
-    bytes.append(reinterpret_cast<const char*>(flat.const_data_ptr<double>()),
-                 flat.nbytes());
+    bytes.append(reinterpret_cast<const char*>(flat.const_data_ptr<double>()), flat.nbytes());
   }
   return bytes;
 }
@@ -147,8 +145,8 @@ Numbers Critic::finish_evaluation(Totals& totals, comm::Communicator& group) {
   const losses::CriticMetrics found = losses::critic_metrics(host.values("critic"));
   if (found.pairwise_accuracy)
     numbers.metrics.emplace_back("val/pairwise_accuracy", *found.pairwise_accuracy);
-  if (const auto auc = auc_of(group.gather_bytes(as_bytes(stats_), comm::Communicator::kAllRanks,
-                                                 "auc")))
+  if (const auto auc =
+          auc_of(group.gather_bytes(as_bytes(stats_), comm::Communicator::kAllRanks, "auc")))
     numbers.metrics.emplace_back("val/auc", *auc);
   add_critic_metrics(found, "val", numbers.metrics);
   stats_.clear();

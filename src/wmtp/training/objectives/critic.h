@@ -12,7 +12,7 @@ struct CriticOptions {
   losses::ValueLossOptions loss;
   losses::LambdaSchedule lambda_schedule;
   double coef = 1;
-  bool pairs = false;           // samples are pairs
+  bool pairs = false;  // samples are pairs
   bool backbone_learns = false;
 };
 
@@ -39,8 +39,8 @@ class Critic : public Objective {
  private:
   losses::ValueLoss loss_of(const Tensor& values_N, const DeviceBatch& batch) const;
   Tensor roles(const DeviceBatch& batch) const;
-  void add_numbers(const Tensor& values_N, const DeviceBatch& batch,
-                   const losses::ValueLoss& loss, Totals& totals);
+  void add_numbers(const Tensor& values_N, const DeviceBatch& batch, const losses::ValueLoss& loss,
+                   Totals& totals);
 
   PolicyViews backbone_;
   ValuePath &value_, &read_value_;

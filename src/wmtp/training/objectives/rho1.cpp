@@ -170,8 +170,7 @@ Numbers Rho1::read(const StepFacts& facts, const HostTotals& totals) const {
     const std::string of = fmt::format("rho1/head{}_", head);
     metrics.emplace_back(of + "count", sums[kSelected]);
     metrics.emplace_back(of + "ratio", sums[kSelected] / n);
-    if (sums[kScopes] > 0)
-      metrics.emplace_back(of + "threshold", sums[kThreshold] / sums[kScopes]);
+    if (sums[kScopes] > 0) metrics.emplace_back(of + "threshold", sums[kThreshold] / sums[kScopes]);
     metrics.emplace_back(of + "excess", sums[kExcess] / n);
   }
   metrics.emplace_back("train/selection_ratio", selected / valid);

@@ -1,6 +1,6 @@
 // Rho-1: of each head's targets only those learn whose loss exceeds the reference model's most
-// (stages.md, section 5). The policy runs once: head by head forward, NLL of all targets, selection,
-// backward of the selected rows.
+// (stages.md, section 5). The policy runs once: head by head forward, NLL of all targets,
+// selection, backward of the selected rows.
 #pragma once
 #include "wmtp/training/frozen_model.h"
 #include "wmtp/training/objectives/baseline.h"

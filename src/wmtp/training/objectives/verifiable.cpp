@@ -80,10 +80,9 @@ Tensor Verifiable::frozen_values(const DeviceBatch& batch) {
 
 Tensor Verifiable::random_weights(const DeviceBatch& batch) const {
   const Tensor host = at::empty({static_cast<std::int64_t>(batch.mask.size())}, at::kFloat);
-  weighting::random_weights(options_.random_law, options_.weights,
-                            {options_.seed, in_validation_ ? 0 : batch.epoch},
-                            {batch.doc_start, batch.mask, batch.sample_ids},
-                            {host.data_ptr<float>(), batch.mask.size()});
+  weighting::random_weights(
+      options_.random_law, options_.weights, {options_.seed, in_validation_ ? 0 : batch.epoch},
+      {batch.doc_start, batch.mask, batch.sample_ids}, {host.data_ptr<float>(), batch.mask.size()});
   return host.to(batch.docs.mask_N.device());
 }
 
@@ -119,18 +118,15 @@ Verifiable::Weighed Verifiable::weigh(const Tensor& values_N, const DeviceBatch&
   }
   weighed.values_N = values_N.detach();
   weighed.x_N = weighting::td_error(options_.td, values_N, batch.docs);
-  const auto found =
-      weighting::token_weights(weighed.x_N, batch.docs.mask_N, options_.weights,
-                               fixed ? *fixed : whitening(weighed.x_N, batch));
+  const auto found = weighting::token_weights(weighed.x_N, batch.docs.mask_N, options_.weights,
+                                              fixed ? *fixed : whitening(weighed.x_N, batch));
   weighed.num_clipped = found.num_clipped;
-  weighed.weights_N = options_.control == WeightControl::shuffled
-                          ? shuffled(found.weights_N, batch)
-                          : found.weights_N;
+  weighed.weights_N = options_.control == WeightControl::shuffled ? shuffled(found.weights_N, batch)
+                                                                  : found.weights_N;
   return weighed;
 }
 
-void Verifiable::add_signal_sums(const Weighed& weighed, const DeviceBatch& batch,
-                                 Totals& totals) {
+void Verifiable::add_signal_sums(const Weighed& weighed, const DeviceBatch& batch, Totals& totals) {
   if (weighed.values_N.defined()) {
     totals["td"].add_(weighting::masked_sums(weighed.x_N, batch.docs.mask_N));
     totals["clipped"].add_(weighed.num_clipped);
@@ -156,8 +152,8 @@ WeighRows Verifiable::by_target(const Tensor& weights_N, const model::Batch& bat
 void Verifiable::run(std::size_t index, const DeviceBatch& batch, Totals& totals) {
   Weighed weighed;
   if (!joint())
-    weighed = weighs_ahead() ? std::move(ahead_[index])
-                             : weigh(frozen_values(batch), batch, nullptr);
+    weighed =
+        weighs_ahead() ? std::move(ahead_[index]) : weigh(frozen_values(batch), batch, nullptr);
   model::TrunkPass trunk = policy_.trained.forward_trunk(batch.model);
   failpoint::pass("step.forward.mid");
   if (joint()) {
@@ -209,7 +205,8 @@ Numbers Verifiable::read(const StepFacts&, const HostTotals& totals) const {
     metrics.emplace_back("td/std", spread->std);
     const double count = totals.values("td")[2];
     metrics.emplace_back("weight/clipping_ratio", totals.value("clipped") / count);
-    metrics.emplace_back("value/mse", totals.values("value_mse")[0] / totals.values("value_mse")[1]);
+    metrics.emplace_back("value/mse",
+                         totals.values("value_mse")[0] / totals.values("value_mse")[1]);
     metrics.emplace_back("td/ema_mean", totals.values("ema")[0]);
     metrics.emplace_back("td/ema_std", totals.values("ema")[1]);
   }
@@ -244,12 +241,13 @@ void Verifiable::evaluate(const DeviceBatch& batch, Totals& totals) {
     return;
   }
   Held held{batch, weighed.x_N, {}};
-  heads_.evaluate(policy_.read, trunk, batch.model,
-                  [&held](int, const Tensor& nll_M) -> RowWeights {
-                    held.nll_by_head.push_back(nll_M);
-                    return {};
-                  },
-                  totals);
+  heads_.evaluate(
+      policy_.read, trunk, batch.model,
+      [&held](int, const Tensor& nll_M) -> RowWeights {
+        held.nll_by_head.push_back(nll_M);
+        return {};
+      },
+      totals);
   held_.push_back(std::move(held));
 }
 
@@ -265,14 +263,12 @@ Numbers Verifiable::finish_evaluation(Totals& totals, comm::Communicator& group)
       const Tensor weights_N =
           weighting::token_weights(held.x_N, held.batch.docs.mask_N, options_.weights, whole)
               .weights_N;
-      const Tensor used_N = options_.control == WeightControl::shuffled
-                                ? shuffled(weights_N, held.batch)
-                                : weights_N;
+      const Tensor used_N =
+          options_.control == WeightControl::shuffled ? shuffled(weights_N, held.batch) : weights_N;
       const WeighRows weigh = by_target(used_N, held.batch.model);
       for (int head = 0; head < heads_.num_heads(); ++head) {
         const Tensor& nll_M = held.nll_by_head[static_cast<std::size_t>(head)];
-        totals[HeadLosses::slot(head)].add_(
-            losses::head_sums(nll_M, weigh(head, nll_M).weight_M));
+        totals[HeadLosses::slot(head)].add_(losses::head_sums(nll_M, weigh(head, nll_M).weight_M));
       }
     }
     held_.clear();

@@ -1,6 +1,6 @@
 // Verifiable: each target counts as much as its token raised the value (stages.md, section 4). The
-// values come from the policy's own value head, trained along (joint), or from a frozen value model;
-// controls put random or shuffled weights in their place.
+// values come from the policy's own value head, trained along (joint), or from a frozen value
+// model; controls put random or shuffled weights in their place.
 #pragma once
 #include <optional>
 
@@ -67,11 +67,10 @@ class Verifiable : public Objective {
     Tensor values_N, x_N, weights_N, num_clipped;
   };
   bool joint() const { return sources_.joint != nullptr; }
-  bool weighs_ahead() const {
-    return options_.normalization != losses::Normalization::tokens;
-  }
+  bool weighs_ahead() const { return options_.normalization != losses::Normalization::tokens; }
   Tensor frozen_values(const DeviceBatch& batch);
-  Weighed weigh(const Tensor& values_N, const DeviceBatch& batch, const weighting::Whitening* fixed);
+  Weighed weigh(const Tensor& values_N, const DeviceBatch& batch,
+                const weighting::Whitening* fixed);
   weighting::Whitening whitening(const Tensor& x_N, const DeviceBatch& batch);
   Tensor random_weights(const DeviceBatch& batch) const;
   Tensor shuffled(const Tensor& weights_N, const DeviceBatch& batch) const;

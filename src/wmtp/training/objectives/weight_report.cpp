@@ -14,9 +14,10 @@ void WeightReport::add_slots(TotalsLayout& layout) const {
 void WeightReport::add(const Tensor& weights_N, const Tensor& mask_N, Totals& totals) {
   totals["weights"].add_(weighting::weight_sums(weights_N, mask_N));
   const Tensor range = weighting::weight_range(weights_N, mask_N);
-  range_2_ = range_2_.defined() ? at::stack({at::minimum(range_2_[0], range[0]),
-                                             at::maximum(range_2_[1], range[1])})
-                                : range;
+  range_2_ =
+      range_2_.defined()
+          ? at::stack({at::minimum(range_2_[0], range[0]), at::maximum(range_2_[1], range[1])})
+          : range;
 }
 
 void WeightReport::close(Totals& totals) {

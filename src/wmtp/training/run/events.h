@@ -19,8 +19,8 @@ class EventClock {
   EventClock(const EventInterval& interval, std::uint64_t samples_per_epoch)
       : interval_(interval), samples_per_epoch_(samples_per_epoch) {}
 
-  // Whether a step that led from `samples_before` to `samples_after` (of the whole run) and ended as
-  // number `step` (from 1) is followed by the event.
+  // Whether a step that led from `samples_before` to `samples_after` (of the whole run) and ended
+  // as number `step` (from 1) is followed by the event.
   bool due(std::int64_t step, std::uint64_t samples_before, std::uint64_t samples_after) const;
 
  private:

@@ -40,7 +40,7 @@ ModelSource source_from_scratch(const config::Config& config, const RunSite& sit
 void apply_params(const config::PolicyModel& policy, model::ModelConfig& shape) {
   struct Field {
     const char* name;
-    std::int64_t model::ModelConfig::* member;
+    std::int64_t model::ModelConfig::*member;
   };
   static constexpr Field kFields[] = {{"dim", &model::ModelConfig::dim},
                                       {"n_layers", &model::ModelConfig::num_blocks},
@@ -74,8 +74,7 @@ parallel::Fill with_heads(const ModelSource& source, const model::ModelConfig& s
              const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
     constexpr std::string_view kHeads = "model.extra_heads.";
     if (!param.name.starts_with(kHeads)) return fill(param, begin, out);
-    if (how == config::AddHeads::random)
-      return model::draw_weights(param, seed, std, begin, out);
+    if (how == config::AddHeads::random) return model::draw_weights(param, seed, std, begin, out);
     layout::ParamSpec copied = param;
     copied.name = last + param.name.substr(param.name.find('.', kHeads.size()) + 1);
     fill(copied, begin, out);
@@ -88,12 +87,12 @@ ModelSource policy_source(const config::Config& config, const RunSite& site) {
   const auto seed = static_cast<std::uint64_t>(config.runtime.seed);
   const bool scratch = policy.init == config::WeightInit::random;
   if (!scratch && model::find_preset(policy.path.text))
-    refuse(fmt::format("models.policy.path: {} is a preset, which has no weights",
-                       policy.path.text),
-           "set models.policy.init: random, or name a model folder");
-  ModelSource source = scratch ? source_from_scratch(config, site)
-                               : merged_source(open_model_source(policy.path.text,
-                                                                 site.environment, seed));
+    refuse(
+        fmt::format("models.policy.path: {} is a preset, which has no weights", policy.path.text),
+        "set models.policy.init: random, or name a model folder");
+  ModelSource source =
+      scratch ? source_from_scratch(config, site)
+              : merged_source(open_model_source(policy.path.text, site.environment, seed));
   apply_params(policy, source.config);
   model::ModelConfig shape = source.config;
   if (const auto wanted = policy.n_future_tokens; wanted && *wanted != shape.n_future) {
@@ -134,9 +133,8 @@ parallel::ParallelOptions parallel_options(const config::Config& config, const R
   parallel::ParallelOptions options;
   options.strategy = parallel::strategy_from_name(config::name_of(fsdp.sharding_strategy));
   options.param_dtype = compute_dtype(dtypes.param, site.device);
-  options.reduce_dtype = site.device.is_cuda() && dtypes.reduce == config::ReduceDType::bf16
-                             ? kBFloat16
-                             : kFloat32;
+  options.reduce_dtype =
+      site.device.is_cuda() && dtypes.reduce == config::ReduceDType::bf16 ? kBFloat16 : kFloat32;
   options.device = site.device;
   options.cpu_offload = fsdp.cpu_offload;
   options.prefetch_forward = static_cast<int>(fsdp.prefetch.forward);
@@ -170,9 +168,10 @@ optim::ParamGroups groups_of(const config::Config& config) {
       {"value_head", training.value_head.learning_rate, training.value_head.weight_decay},
       // Pairs do not move it, and decay must not either.
       {"value_bias", training.value_head.learning_rate, 0}};
-  const std::string fixed = !pairwise(config)                                          ? ""
-                            : training.value_head.type == config::ValueHeadType::mlp ? "mlp.6.bias"
-                                                                                     : "linear.bias";
+  const std::string fixed = !pairwise(config) ? ""
+                            : training.value_head.type == config::ValueHeadType::mlp
+                                ? "mlp.6.bias"
+                                : "linear.bias";
   groups.group_of = [fixed](const layout::ParamSpec& param) -> std::size_t {
     if (param.name.starts_with("value_head."))
       return !fixed.empty() && param.name.ends_with(fixed) ? kFixedBias : kValueHead;
@@ -208,16 +207,17 @@ parallel::Fill complete_fill(const config::Config& config, const ModelSource& so
         refuse(fmt::format("training.value.init_from: {} has {} of width {}, this run needs a {} "
                            "head of width {}",
                            init_from->string(),
-                           critic.value_head ? fmt::format("a {} value head",
-                                                           model::name_of(*critic.value_head))
-                                             : "no value head",
+                           critic.value_head
+                               ? fmt::format("a {} value head", model::name_of(*critic.value_head))
+                               : "no value head",
                            critic.config.dim, model::name_of(assemble.value_head->type),
                            assemble.model.dim),
                "name the `final` folder of a critic run of the same backbone");
       value_fill = critic.fill;
     } else {
       if (!critic(config) && site.rank == 0)
-        log::warn("train", "the value head begins at zero: training.value.init_from names no critic");
+        log::warn("train",
+                  "the value head begins at zero: training.value.init_from names no critic");
       const auto head =
           std::make_shared<model::ValueHead>(assemble.value_head->type, assemble.model.dim);
       const double bias = config.training.value_loss.bias_init.value_or(0);
@@ -227,8 +227,8 @@ parallel::Fill complete_fill(const config::Config& config, const ModelSource& so
       };
     }
   }
-  return [fill = source.fill, value_fill, seed](const layout::ParamSpec& param,
-                                                std::int64_t begin, const Tensor& out) {
+  return [fill = source.fill, value_fill, seed](const layout::ParamSpec& param, std::int64_t begin,
+                                                const Tensor& out) {
     if (param.name.starts_with("value_head.")) return value_fill(param, begin, out);
     if (param.name.find(".lora_") != param.name.npos)
       return model::draw_weights(param, seed, 0, begin, out);
@@ -287,10 +287,10 @@ PolicyPlan plan_policy(const config::Config& config, const RunSite& site) {
   assemble.transformer.loss_chunk_rows = config.runtime.loss_chunk_rows;
   assemble.frozen = critic(config) && config.training.backbone_frozen && !config.training.use_lora;
   if (has_value_head(config))
-    assemble.value_head = ValuePathOptions{
-        .type = static_cast<model::ValueHeadType>(config.training.value_head.type),
-        .dropout = config.training.value_head.dropout,
-        .freeze_last_bias = pairwise(config)};
+    assemble.value_head =
+        ValuePathOptions{.type = static_cast<model::ValueHeadType>(config.training.value_head.type),
+                         .dropout = config.training.value_head.dropout,
+                         .freeze_last_bias = pairwise(config)};
   assemble.parallel = parallel_options(config, site);
   assemble.groups = groups_of(config);
   assemble.adamw = adamw_of(config);

@@ -34,10 +34,10 @@ RunData::RunData(const config::Config& config, const RunSite& site, const Policy
       num_epochs_millionths_(data::epochs_in_millionths(config.training.n_epochs)) {
   const std::int64_t vocab = policy.assemble.model.vocab_size;
   if (tokenizer_->vocab_size() > vocab)
-    throw Error(ErrorKind::config, "train",
-                fmt::format("the tokenizer has {} tokens, the model {}", tokenizer_->vocab_size(),
-                            vocab),
-                "is it the model's own tokenizer?");
+    throw Error(
+        ErrorKind::config, "train",
+        fmt::format("the tokenizer has {} tokens, the model {}", tokenizer_->vocab_size(), vocab),
+        "is it the model's own tokenizer?");
   if (config.dataset.max_length > policy.assemble.model.max_positions)
     throw Error(ErrorKind::config, "train",
                 fmt::format("dataset.max_length is {}, the model has {} positions",
@@ -74,8 +74,7 @@ std::shared_ptr<const data::Dataset> RunData::open(data::Split split, bool may_b
 
 data::LoaderOptions RunData::loader_options() const {
   return data::loader_options(
-      config_.dataset,
-      data::collate_options(config_.dataset, site_.device.is_cuda(), num_heads_));
+      config_.dataset, data::collate_options(config_.dataset, site_.device.is_cuda(), num_heads_));
 }
 
 std::unique_ptr<data::Loader> RunData::train_loader(const data::Cursor& at) const {
@@ -91,8 +90,7 @@ std::unique_ptr<data::Loader> RunData::train_loader(const data::Cursor& at) cons
 
 std::unique_ptr<data::Loader> RunData::validation_loader() const {
   return std::make_unique<data::Loader>(
-      std::make_unique<data::ValidationPlanner>(validation_, shape_, num_heads_),
-      loader_options());
+      std::make_unique<data::ValidationPlanner>(validation_, shape_, num_heads_), loader_options());
 }
 
 std::uint64_t RunData::steps_from(const data::Cursor& at) const {

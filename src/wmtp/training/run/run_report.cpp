@@ -24,10 +24,7 @@ bool is_critic(const config::Config& config) {
 }  // namespace
 
 RunReport::RunReport(const config::Config& config, tracking::Console& console, RunFacts facts)
-    : config_(config),
-      console_(console),
-      facts_(std::move(facts)),
-      files_(config.runtime.run_dir) {
+    : config_(config), console_(console), facts_(std::move(facts)), files_(config.runtime.run_dir) {
   if (config.tracking.jsonl)
     sinks_.add(std::make_unique<tracking::JsonlSink>(config.tracking.jsonl_path));
 }
@@ -43,13 +40,12 @@ tracking::NamedValues RunReport::step_values(const StepRecord& record, double to
   auto rate = [&](double base) {
     return std::max(base * record.schedule_factor, record.min_learning_rate);
   };
-  tracking::NamedValues values{
-      {"train/loss", result.loss},
-      {"train/grad_norm", result.grad_norm * result.clip_ratio},
-      {"train/grad_norm_pre_clip", result.grad_norm},
-      {"train/grad_clip_ratio", result.clip_ratio},
-      {"train/learning_rate", rate(config_.training.learning_rate)},
-      {"train/skipped_steps", static_cast<double>(record.skipped_steps)}};
+  tracking::NamedValues values{{"train/loss", result.loss},
+                               {"train/grad_norm", result.grad_norm * result.clip_ratio},
+                               {"train/grad_norm_pre_clip", result.grad_norm},
+                               {"train/grad_clip_ratio", result.clip_ratio},
+                               {"train/learning_rate", rate(config_.training.learning_rate)},
+                               {"train/skipped_steps", static_cast<double>(record.skipped_steps)}};
   if (is_critic(config_)) {
     const double backbone = config_.training.use_lora ? config::lora_learning_rate(config_)
                                                       : config_.training.learning_rate;
@@ -87,8 +83,8 @@ void RunReport::step(const StepRecord& record) {
   progress.loss = record.result.loss;
   for (const auto& [name, value] : record.result.metrics)
     if (name == "train/unweighted_ce_loss") progress.unweighted_loss = value;
-  progress.learning_rate = std::max(config_.training.learning_rate * record.schedule_factor,
-                                    record.min_learning_rate);
+  progress.learning_rate =
+      std::max(config_.training.learning_rate * record.schedule_factor, record.min_learning_rate);
   progress.grad_norm = record.result.grad_norm;
   progress.samples_per_sec = samples_ / seconds;
   progress.tokens_per_sec = tokens_per_s;
@@ -170,8 +166,8 @@ void RunReport::finished(const TrainState& state, std::string status,
   summary.status = std::move(status);
   summary.step = state.step;
   summary.num_steps = facts_.num_steps;
-  if (state.best) summary.best = tracking::Best{state.best->metric, state.best->value,
-                                                state.best->step};
+  if (state.best)
+    summary.best = tracking::Best{state.best->metric, state.best->value, state.best->step};
   summary.last = last_step_;
   summary.last.insert(summary.last.end(), last_validation_.begin(), last_validation_.end());
   summary.paths = paths;

@@ -31,9 +31,9 @@ struct StepRecord {
 struct RunFacts {
   std::int64_t num_steps = 0;
   int world = 1;
-  double flops_per_token = 0;  // at span 0; see span_flops
-  double flops_per_span = 0;   // what one token of attention span adds
-  std::optional<double> peak_flops;       // of a device
+  double flops_per_token = 0;        // at span 0; see span_flops
+  double flops_per_span = 0;         // what one token of attention span adds
+  std::optional<double> peak_flops;  // of a device
   std::optional<double> memory_limit_gib;
   std::function<std::optional<double>()> memory_used_gib;
 };

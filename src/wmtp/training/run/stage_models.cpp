@@ -171,8 +171,8 @@ StageModels::StageModels(const config::Config& config, const RunSite& site,
   options.device = site.device;
   options.loss_chunk_rows = config.runtime.loss_chunk_rows;
   // auto: replicated while it takes at most a quarter of the rank's memory.
-  const std::int64_t bytes = source.config.total_parameters() *
-                             static_cast<std::int64_t>(element_bytes(options.dtype));
+  const std::int64_t bytes =
+      source.config.total_parameters() * static_cast<std::int64_t>(element_bytes(options.dtype));
   options.shard = wish->placement == config::Placement::shard ||
                   (wish->placement == config::Placement::automatic && site.world > 1 &&
                    bytes > site.memory_bytes / 4);

@@ -1,5 +1,5 @@
-// What outlives a step besides weights and optimizer: all of it is saved, and nothing else is needed
-// to go on exactly.
+// What outlives a step besides weights and optimizer: all of it is saved, and nothing else is
+// needed to go on exactly.
 #pragma once
 #include <cstdint>
 #include <optional>

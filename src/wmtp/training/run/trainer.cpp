@@ -110,8 +110,7 @@ optim::Schedule Trainer::schedule() const {
   optim::Schedule schedule;
   schedule.type = static_cast<optim::ScheduleType>(wanted.type);
   schedule.total_steps = num_steps_;
-  schedule.warmup_steps =
-      optim::warmup_steps(num_steps_, wanted.warmup_ratio, wanted.warmup_steps);
+  schedule.warmup_steps = optim::warmup_steps(num_steps_, wanted.warmup_ratio, wanted.warmup_steps);
   schedule.min_ratio = wanted.min_lr_ratio;
   schedule.plateau_factor = state_.plateau.factor;
   return schedule;
@@ -142,16 +141,15 @@ RunEnd Trainer::run(RunReport* report, const std::function<bool()>& stop_request
     if (!run_step(reader, stop_requested())) break;
     if (state_.step == 1) session_.check_order();
     settle(/*keep=*/1, report);
-    if (state_.step == num_steps_ ||
-        validations_.due(state_.step, samples_before, run_samples())) {
+    if (state_.step == num_steps_ || validations_.due(state_.step, samples_before, run_samples())) {
       settle(/*keep=*/0, report);
       validate_and_report(report);
       const auto patience = config_.training.early_stop_patience;
       early = patience && state_.validations_without_best >= *patience;
     }
     limit.add(seconds_since(begun));
-    watchdog.enter("step", std::chrono::milliseconds(
-                               static_cast<std::int64_t>(limit.limit_s() * 1e3)));
+    watchdog.enter("step",
+                   std::chrono::milliseconds(static_cast<std::int64_t>(limit.limit_s() * 1e3)));
   }
   settle(/*keep=*/0, report);
   watchdog.enter("end of the run", std::chrono::milliseconds(0));
@@ -214,13 +212,13 @@ void Trainer::count_skipped(const PendingStep& step, const StepResult& result) {
   ++state_.skipped_steps;
   if (!result.bad) return;
   ++state_.bad_in_a_row;
-  log::warn("train", "step {}: the loss, the gradient or a signal is not finite; nothing was updated",
+  log::warn("train",
+            "step {}: the loss, the gradient or a signal is not finite; nothing was updated",
             step.record.step);
   if (state_.bad_in_a_row < config_.training.max_bad_steps) return;
   throw Error(ErrorKind::numeric, "train",
               fmt::format("{} steps in a row were not finite, the last one {} with samples {}",
-                          state_.bad_in_a_row, step.record.step,
-                          fmt::join(step.sample_ids, ", ")),
+                          state_.bad_in_a_row, step.record.step, fmt::join(step.sample_ids, ", ")),
               "lower training.learning_rate, or look at those samples (wmtp data inspect)");
 }
 
@@ -256,9 +254,9 @@ void Trainer::keep_best(const Numbers& numbers) {
     throw Error(ErrorKind::config, "train",
                 fmt::format("checkpoint.best_metric: this stage has no {}", metric.name));
   follow_plateau(*value, metric.higher);
-  const bool better = std::isfinite(*value) &&
-                      (!state_.best || (metric.higher ? *value > state_.best->value
-                                                      : *value < state_.best->value));
+  const bool better =
+      std::isfinite(*value) &&
+      (!state_.best || (metric.higher ? *value > state_.best->value : *value < state_.best->value));
   if (better) state_.best = BestRecord{metric.name, *value, state_.step};
   state_.validations_without_best = better ? 0 : state_.validations_without_best + 1;
 }
