@@ -1,8 +1,29 @@
-# wmtp_module(name [TORCH] DEPENDS module... LIBS target...): the static library wmtp_<name> made of all
+# wmtp_precompiled(name header [LIBS target...] [FAST_COMPILE]): a precompiled header on LibTorch that many
+# targets reuse. FAST_COMPILE: they are not hot, and are compiled with -O1.
+function(wmtp_precompiled name header)
+  cmake_parse_arguments(ARG "FAST_COMPILE" "" "LIBS" ${ARGN})
+  add_library(${name} STATIC ${CMAKE_SOURCE_DIR}/src/wmtp/pch.cpp)
+  target_link_libraries(${name} PUBLIC wmtp_torch ${ARG_LIBS})
+  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+  if(ARG_FAST_COMPILE)
+    target_compile_options(${name} PUBLIC -O1)
+  endif()
+  target_precompile_headers(${name} PRIVATE ${header})
+endfunction()
+
+function(wmtp_use_precompiled target pch)
+  target_precompile_headers(${target} REUSE_FROM ${pch})
+  get_target_property(options ${pch} INTERFACE_COMPILE_OPTIONS)
+  if(options)
+    target_compile_options(${target} PRIVATE ${options})
+  endif()
+endfunction()
+
+# wmtp_module(name [TORCH] [PCH target] DEPENDS module... LIBS target...): the static library wmtp_<name> made of all
 # sources in this folder (cuda/ excepted: that is the plugin's). TORCH modules reuse one precompiled
 # LibTorch header. The DEPENDS lists are the architecture: tools/check_includes holds #includes to them.
 function(wmtp_module name)
-  cmake_parse_arguments(ARG "TORCH" "" "DEPENDS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH" "PCH" "DEPENDS;LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/cuda/")
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
@@ -22,7 +43,10 @@ function(wmtp_module name)
   target_link_libraries(wmtp_${name} PUBLIC ${ARG_LIBS})
   if(ARG_TORCH)
     target_link_libraries(wmtp_${name} PUBLIC wmtp_torch)
-    target_precompile_headers(wmtp_${name} REUSE_FROM wmtp_pch)
+    if(NOT ARG_PCH)
+      set(ARG_PCH wmtp_pch)
+    endif()
+    wmtp_use_precompiled(wmtp_${name} ${ARG_PCH})
   endif()
 endfunction()
 
@@ -42,7 +66,7 @@ function(wmtp_test name)
   target_link_libraries(${name}_test PRIVATE wmtp_${name} wmtp_test_support ${ARG_LIBS})
   if(ARG_TORCH)
     target_link_libraries(${name}_test PRIVATE wmtp_torch)
-    target_precompile_headers(${name}_test REUSE_FROM wmtp_pch)
+    wmtp_use_precompiled(${name}_test wmtp_test_pch)
   endif()
   add_test(NAME ${name} COMMAND ${name}_test --gtest_brief=1 --gtest_filter=-*Multirank.*)
   set_tests_properties(${name} PROPERTIES LABELS unit TIMEOUT ${ARG_TIMEOUT})

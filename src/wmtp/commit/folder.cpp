@@ -7,6 +7,7 @@
 #include "wmtp/commit/guard.h"
 #include "wmtp/commit/names.h"
 #include "wmtp/commit/pointer.h"
+#include "wmtp/commit/removal.h"
 
 namespace wmtp::commit {
 namespace {
@@ -94,7 +95,9 @@ std::vector<std::string> clear_leftovers(FileSystem& files, const std::filesyste
   if (files.status(save_dir).kind == FileKind::missing) return cleared;
   for (const FolderEntry& entry : files.list(save_dir)) {
     if (!is_leftover(files, save_dir, entry, model)) continue;
-    if (!bring_back(files, save_dir, entry.name))
+    if (parse_checkpoint_name(entry.name))
+      finish_removal(files, save_dir / entry.name);
+    else if (!bring_back(files, save_dir, entry.name))
       storage::remove_tree(files, save_dir / entry.name);
     cleared.push_back(entry.name);
   }

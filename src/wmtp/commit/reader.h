@@ -40,6 +40,7 @@ class CheckpointReader {
   // A file that is no shard (trainer_state.json, config.yaml, ...), checked.
   std::string text(std::string_view path);
 
+  void check_headers();                                   // sizes of all files, headers of shards
   void check_presence() const;                            // of all files, with their sizes
   void check_file(const FileRecord& file, Verify level);  // all of its bytes
   // The files of one share out of `num_shares`, about equal in bytes.

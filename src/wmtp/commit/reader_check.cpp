@@ -54,6 +54,12 @@ void CheckpointReader::check_file(const FileRecord& file, Verify level) {
             fmt::format("sha256 is {}, the manifest says {}", sha256, file.sha256));
 }
 
+void CheckpointReader::check_headers() {
+  check_presence();
+  for (std::size_t i = 0; i < manifest_.files.size(); ++i)
+    if (manifest_.files[i].is_shard()) opened(i);
+}
+
 void CheckpointReader::check_share(int share, int num_shares, Verify level) {
   for (const FileRecord* file : files_of_share(manifest_, share, num_shares))
     check_file(*file, level);
