@@ -128,7 +128,9 @@ FileRecord write_file(storage::FileSystem& files, const std::filesystem::path& c
   for (const storage::StoredTensor& tensor : plan.tensors)
     content.push_back(by_name.at(tensor.name)->bytes);
 
-  FileRecord record{.path = std::move(name), .bytes = plan.header.size() + plan.data_bytes};
+  FileRecord record;
+  record.path = std::move(name);
+  record.bytes = plan.header.size() + plan.data_bytes;
   const auto policy =
       record.bytes < kThreadedHashBytes ? std::launch::deferred : std::launch::async;
   std::future<std::string> sha256 = std::async(policy, [&content] { return hash_of(content); });
