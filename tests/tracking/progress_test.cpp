@@ -102,7 +102,7 @@ TEST(Bar, ShowsEveryNumberAndFillsTheLine) {
   const auto lines = bar_lines(full_state(), {.columns = 100});
   ASSERT_EQ(lines.size(), 3U);
   EXPECT_EQ(lines[0],
-            "verifiable epoch 1.24/3 step 1240/3000 [##################--------------------------] "
+            "verifiable epoch 1.24/3 step 1240/3000 [################-------------------------] "
             "41 % ETA 3:12:04");
   EXPECT_EQ(lines[1],
             "loss 1.2341 (unweighted 1.3000) | lr 9.80e-05 | grad 0.83 | 4553 tok/s/rank | "
