@@ -35,7 +35,10 @@ std::array<Target, 7> targets_of(const ModelConfig& c, BlockParams& params) {
 kernels::DropoutMask draw_mask(const AdapterSource& source, const Target& target) {
   const Dropout& dropout = *source.dropout;
   const auto count = static_cast<std::int64_t>(dropout.sample_ids.size());
-  const Tensor streams = at::empty({count}, at::kLong);
+  const c10::Device device = dropout.document_N.device();
+  // Pinned, so that the host need not wait for the copy.
+  const Tensor streams =
+      at::empty({count}, at::TensorOptions().dtype(at::kLong).pinned_memory(device.is_cuda()));
   for (std::int64_t d = 0; d < count; ++d)
     streams.data_ptr<std::int64_t>()[d] = static_cast<std::int64_t>(
         stream_id(fmt::format("dropout/{}.{}.{}/{}/{}", source.block, target.module, target.name,
@@ -47,7 +50,7 @@ kernels::DropoutMask draw_mask(const AdapterSource& source, const Target& target
   };
   return {.p = source.lora->dropout,
           .seed = dropout.seed,
-          .streams_D = streams.to(dropout.document_N.device()),
+          .streams_D = streams.to(device, /*non_blocking=*/true),
           .document_N = rows_of(dropout.document_N),
           .position_N = rows_of(dropout.position_N)};
 }
