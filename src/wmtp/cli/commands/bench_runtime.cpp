@@ -71,8 +71,10 @@ StepCost run_step(parallel::Runtime& runtime, int num_units) {
     }
     release(unit);
   }
-  const Timed timed(cost.finish);
-  runtime.finish_grads();
+  {
+    const Timed timed(cost.finish);
+    runtime.finish_grads();
+  }
   runtime.weights_changed();
   return cost;
 }
