@@ -237,7 +237,8 @@ class Maker {
 
   KernelBenchmark dropout() const {
     const Tensor x = rows(shape_.hidden), out = at::empty_like(x);
-    k::DropoutMask mask{.p = 0.05, .seed = 1};
+    k::DropoutMask mask;
+    mask.p = 0.05, mask.seed = 1;
     mask.streams_D = at::zeros({1}, options_.dtype(kInt64));
     mask.document_N = at::zeros({shape_.tokens}, options_.dtype(kInt32));
     mask.position_N = at::arange(shape_.tokens, options_.dtype(kInt32));

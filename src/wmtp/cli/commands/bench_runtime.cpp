@@ -2,6 +2,7 @@
 // compute and units of a few elements: bookkeeping, and with several ranks the start, the latency
 // and the wait of every collective.
 #include <fmt/format.h>
+#include <time.h>
 
 #include <algorithm>
 
@@ -28,11 +29,17 @@ std::vector<layout::UnitSpec> tiny_units(const RuntimeFlags& flags) {
   return units;
 }
 
-// Milliseconds of one step, by call.
+// Milliseconds of one step, by call; `cpu` of all threads of the process, which leaves waiting out.
 struct StepCost {
-  double acquire = 0, release = 0, open = 0, close = 0, finish = 0;
+  double acquire = 0, release = 0, open = 0, close = 0, finish = 0, cpu = 0;
   double total() const { return acquire + release + open + close + finish; }
 };
+
+double cpu_ms() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) * 1e-6;
+}
 
 class Timed {
  public:
@@ -55,6 +62,7 @@ StepCost run_step(parallel::Runtime& runtime, int num_units) {
     const Timed timed(cost.release);
     runtime.release(UnitId(unit));
   };
+  const double cpu_before = cpu_ms();
   runtime.begin_step();
   runtime.begin_micro_batch(/*last=*/true);
   acquire(0, false);
@@ -76,6 +84,7 @@ StepCost run_step(parallel::Runtime& runtime, int num_units) {
     runtime.finish_grads();
   }
   runtime.weights_changed();
+  cost.cpu = cpu_ms() - cpu_before;
   return cost;
 }
 
@@ -97,6 +106,7 @@ void report(const RuntimeFlags& flags, const parallel::Runtime& runtime,
                        {"elements_per_unit", flags.elements},
                        {"steps", flags.steps},
                        {"ms_per_unit_and_step", per_unit([](auto& s) { return s.total(); })},
+                       {"cpu_ms_per_unit_and_step", per_unit([](auto& s) { return s.cpu; })},
                        {"acquire_ms", per_unit([](auto& s) { return s.acquire; })},
                        {"release_ms", per_unit([](auto& s) { return s.release; })},
                        {"open_ms", per_unit([](auto& s) { return s.open; })},
