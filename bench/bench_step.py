@@ -35,6 +35,7 @@ CASES = {
     "mixed": (wmtp(1, "--rows", "mixed", *ONE), torch(1, "--wrap", "none", "--rows", "mixed", *ONE), 1.6, 0.6),
     "fsdp2": (wmtp(2, "--strategy", "FULL_SHARD", *TWO), torch(2, "--wrap", "fsdp2", *TWO), 1.3, 0.7),
     "ddp": (wmtp(2, "--strategy", "NO_SHARD", *TWO), torch(2, "--wrap", "ddp", *TWO), 0.99, None),
+    "lora": (wmtp(1, "--lora", "8", *ONE), torch(1, "--wrap", "none", "--lora", "8", *ONE, script="peer_lora.py"), 1.15, 0.6),
     "full_over_no_shard": (wmtp(2, "--strategy", "FULL_SHARD", *TWO), wmtp(2, "--strategy", "NO_SHARD", *TWO), 0.90, None),
 }
 

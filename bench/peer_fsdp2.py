@@ -165,7 +165,8 @@ def resident_gib():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-def main():
+def main(adapt=None):
+    """adapt(model, shape, args): changes the model (still on the meta device) and returns the step's FLOP per token."""
     p = argparse.ArgumentParser()
     p.add_argument("--preset", choices=PRESETS, default="micro")
     p.add_argument("--wrap", choices=["fsdp2", "ddp", "none"], default="fsdp2")
@@ -175,6 +176,8 @@ def main():
     p.add_argument("--dtype", choices=["bf16", "fp32"], default="bf16")
     for name, default in dict(batch=4, seq=512, steps=10, warm=2, ac=1, compile=0, reshard=1).items():
         p.add_argument(f"--{name}", type=int, default=default)
+    if adapt:
+        p.add_argument("--lora", type=int, required=True, help="rank")
     a = p.parse_args()
     s = PRESETS[a.preset]
 
@@ -191,8 +194,10 @@ def main():
     with torch.device("meta"):
         model = MtpModel(s, bool(a.compile))
     num_params = sum(q.numel() for q in model.parameters())
+    flops = adapt(model, s, a) if adapt else flops_per_token(s, a.seq)
     model = wrap(model, a, device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
+    trained = [q for q in model.parameters() if q.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=1e-5, fused=True)
     generator = torch.Generator(device=device).manual_seed(dist.get_rank())
     angles = torch.outer(torch.arange(a.seq, device=device).float(),
                          1.0 / s.theta ** (torch.arange(0, s.head_dim, 2, device=device).float() / s.head_dim))
@@ -202,7 +207,7 @@ def main():
         tokens, labels, count = batch(a, s, device, generator)
         loss = model(tokens, labels, cos, sin)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(trained, 1.0)
         optimizer.step()
         optimizer.zero_grad()
         return float(loss.detach()), count  # the host waits here, as a loop that logs every step does
@@ -222,10 +227,10 @@ def main():
         rates.append(count / seconds[-1])
     rate = statistics.median(rates)
     result = dict(
-        peer=f"pytorch-{a.wrap}", torch=torch.__version__, preset=a.preset, world=dist.get_world_size(), batch=a.batch,
+        peer=f"pytorch-{a.wrap}" + ("-peft" if adapt else ""), torch=torch.__version__, preset=a.preset, world=dist.get_world_size(), batch=a.batch,
         seq=a.seq, rows=a.rows, ac=a.ac, compile=a.compile, dtype=a.dtype, params=num_params,
         step_s=round(statistics.median(seconds), 4), min_s=round(min(seconds), 4), tok_s_rank=round(rate, 1),
-        tflops=round(flops_per_token(s, a.seq) * rate / 1e12, 3),
+        tflops=round(flops * rate / 1e12, 3),
         peak_gib=round(torch.cuda.max_memory_allocated() / 2**30 if cuda else resident_gib(), 3),
         reserved_gib=round(torch.cuda.max_memory_reserved() / 2**30, 3) if cuda else None,
         base_gib=None if cuda else round(base_gib, 3), loss=round(loss, 4))

@@ -1,8 +1,9 @@
 // wmtp_probe: one forward and backward of a model, written out for an independent implementation to
 // compare with.
-//   wmtp_probe --preset P [--blocks L --heads n] --device cpu|cuda --dtype fp32|bf16 --batch B
+//   wmtp_probe --preset P [--blocks L --heads n] --device cpu|cuda --dtype fp32|bf16|fp64 --batch B
 //   --seq T --out DIR wmtp_probe --model FOLDER --ids FILE.json ...   weights and rows [[ids], ..]
-//   of files instead of random ones
+//   of files instead of random ones; --adapter A puts the adapter of a PEFT folder upon them, whose
+//   gradients alone are then written
 // DIR/weights.safetensors (what was computed with), DIR/grads.safetensors (fp32),
 // DIR/logits.safetensors with --logits, DIR/probe.json {loss, head_losses, tokens [B][T]}. Every
 // token is a target; rows are documents. Logits are those of positions with a target, rows end to
@@ -33,7 +34,7 @@ struct Flags {
   std::string preset = "micro", device = "cpu", dtype = "fp32", recompute = "none",
               attention = "auto";
   std::filesystem::path out = "probe", ids;
-  std::string model;
+  std::string model, adapter;
   std::int64_t blocks = 0, heads = 0;
   int batch = 2, seq = 16;
   bool logits = false;
@@ -47,7 +48,11 @@ std::optional<std::string> environment(const std::string& name) {
 // A folder's model, or a preset with other numbers of blocks and heads and weights drawn from
 // seed 3.
 training::ModelSource source_of(const Flags& flags) {
-  if (!flags.model.empty()) return training::open_model_source(flags.model, environment);
+  if (!flags.model.empty()) {
+    training::ModelSource source = training::open_model_source(flags.model, environment);
+    if (!flags.adapter.empty()) training::apply_adapter(source, flags.adapter);
+    return source;
+  }
   training::ModelSource source = training::open_model_source(flags.preset, environment, 3);
   model::ModelConfig& config = source.config;
   if (flags.blocks > 0) config.num_blocks = flags.blocks;
@@ -72,11 +77,12 @@ training::SyntheticBatch tokens_of(const Flags& flags, std::int64_t vocab_size) 
   return batch;
 }
 
-// Gradients are summed in fp32 beside bf16 weights, as a training run does.
+// Gradients are summed in fp32 beside bf16 weights, as a training run does (fp64 beside fp64).
 class ProbeWeights : public model::LocalWeights {
  public:
   ProbeWeights(std::vector<layout::UnitSpec> units, DType dtype, c10::Device device)
-      : LocalWeights(units, dtype, device, false), grads_(units, kFloat32, device, true) {}
+      : LocalWeights(units, dtype, device, false),
+        grads_(units, dtype == kFloat64 ? kFloat64 : kFloat32, device, true) {}
   Tensor open(UnitId unit) override { return grads_.open(unit); }
   Tensor grad_of(std::string_view name) const { return grads_.grad(name); }
 
@@ -90,21 +96,25 @@ void probe(const Flags& flags) {
   const c10::Device device =
       flags.device == "cuda" ? c10::Device(c10::kCUDA, 0) : c10::Device(c10::kCPU);
   const DType dtype = dtype_from_name(flags.dtype);
-  ProbeWeights weights(model::model_units(config), dtype, device);
+  ProbeWeights weights(source.units(), dtype, device);
   weights.fill(source.fill);
   const auto recompute = flags.recompute == "block"   ? model::Recompute::block
                          : flags.recompute == "light" ? model::Recompute::light
                                                       : model::Recompute::none;
   const auto choice = flags.attention == "flash" ? kernels::AttentionChoice::flash
                                                  : kernels::AttentionChoice::automatic;
-  model::Transformer transformer(
-      config, weights, &weights,
-      {.recompute = recompute, .attention = {.choice = choice}, .loss_chunk_rows = 0});
+  model::Transformer transformer(config, weights, &weights,
+                                 {.recompute = recompute,
+                                  .attention = {.choice = choice},
+                                  .loss_chunk_rows = 0,
+                                  .lora = source.lora});
 
   const training::SyntheticBatch rows = tokens_of(flags, config.vocab_size);
   const std::vector<float> frequencies = model::inv_freq(config);
   Tensor inv_freq = at::empty({static_cast<std::int64_t>(frequencies.size())}, at::kFloat);
   std::copy(frequencies.begin(), frequencies.end(), inv_freq.data_ptr<float>());
+  const DType wide = dtype == kFloat64 ? kFloat64 : kFloat32;
+  inv_freq = inv_freq.to(wide);
   const int heads = static_cast<int>(config.n_future);
   const model::Batch batch = training::upload(rows.view(), heads, inv_freq.to(device));
 
@@ -115,8 +125,7 @@ void probe(const Flags& flags) {
   for (int head = 0; head < heads; ++head) {
     model::HeadPass pass = transformer.forward_head(trunk, batch, head);
     if (flags.logits)
-      logits.emplace_back("head" + std::to_string(head),
-                          transformer.logits(trunk, pass).to(at::kFloat));
+      logits.emplace_back("head" + std::to_string(head), transformer.logits(trunk, pass).to(wide));
     const std::int64_t count = batch.heads[static_cast<std::size_t>(head)].count();
     const double scale = 1.0 / static_cast<double>(count) / heads;
     const Tensor nll = transformer.backward_head(
@@ -132,7 +141,7 @@ void probe(const Flags& flags) {
   for (const auto& unit : weights.units())
     for (const auto& param : unit.params) {
       values.emplace_back(param.name, weights.param(param.name));
-      grads.emplace_back(param.name, weights.grad_of(param.name));
+      if (param.trained) grads.emplace_back(param.name, weights.grad_of(param.name));
     }
   std::filesystem::create_directories(flags.out);
   test::write_tensors(flags.out / "weights.safetensors", values);
@@ -149,6 +158,7 @@ int main(int argc, char** argv) {
   CLI::App app("one forward and backward, written out");
   app.add_option("--preset", flags.preset);
   app.add_option("--model", flags.model);
+  app.add_option("--adapter", flags.adapter);
   app.add_option("--ids", flags.ids);
   app.add_option("--device", flags.device);
   app.add_option("--dtype", flags.dtype);

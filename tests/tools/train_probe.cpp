@@ -53,14 +53,14 @@ void run(const Flags& flags) {
   Json report;
   for (int step = 0; step < flags.steps; ++step) {
     training::StepInput input;
-    input.head_targets.assign(static_cast<std::size_t>(heads), 0);
+    input.facts.head_targets.assign(static_cast<std::size_t>(heads), 0);
     Json step_tokens;
     for (int rank = 0; rank < session->world(); ++rank) {
       const auto batch =
           training::synthetic_batch({flags.batch, flags.seq, options.model.vocab_size, false}, 5,
                                     static_cast<std::uint64_t>(step * 100 + rank));
       const auto counts = training::count_targets(batch.view(), heads);
-      for (std::size_t k = 0; k < counts.size(); ++k) input.head_targets[k] += counts[k];
+      for (std::size_t k = 0; k < counts.size(); ++k) input.facts.head_targets[k] += counts[k];
       if (rank == session->rank())
         input.micro_batches.push_back(training::upload(batch.view(), heads, model.inv_freq()));
       Json rows;

@@ -55,13 +55,13 @@ training::StepResult LawRun::step() {
   const int world = groups_.gather->world(), rank = groups_.gather->rank();
   const int heads = static_cast<int>(config_.n_future);
   training::StepInput input;
-  input.head_targets.assign(static_cast<std::size_t>(heads), 0);
+  input.facts.head_targets.assign(static_cast<std::size_t>(heads), 0);
   for (int index = 0; index < layout_.num_micro_batches; ++index) {
     const bool empty = index > 0 && index + 1 == layout_.num_micro_batches;
     const auto batch = micro_batch(config_, steps_done_, index, empty);
     const auto counts = training::count_targets(batch.view(), heads);
     for (std::size_t head = 0; head < counts.size(); ++head)
-      input.head_targets[head] += counts[head];
+      input.facts.head_targets[head] += counts[head];
     if (index % world == rank)
       input.micro_batches.push_back(training::upload(batch.view(), heads, model_.inv_freq(),
                                                      training::DropoutKey{11, steps_done_}));

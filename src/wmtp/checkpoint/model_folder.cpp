@@ -114,6 +114,8 @@ std::unique_ptr<WeightSource> open_weights(const fs::path& folder) {
     if (has(name)) return open_torch_file(map_beneath(folder, name, folder.string()));
   if (has("safetensors/model.safetensors"))
     return open_single(folder / "safetensors", "model.safetensors");
+  if (has("checkpoint.pt"))
+    return open_torch_file(map_beneath(folder, "checkpoint.pt", folder.string()));
   return nullptr;
 }
 

@@ -25,9 +25,9 @@ struct ModelFolder {
 };
 
 // Opens what is there, headers only: transformers' files (single before index before .bin), Meta's
-// consolidated.pth, the Python project's layout, or one weights file by itself. REQUIRES an
-// existing path. Errors: ErrorKind::config for what is not there or not supported, data for damaged
-// or hostile files.
+// consolidated.pth, the Python project's layout, an exported checkpoint.pt, or one weights file by
+// itself. REQUIRES an existing path. Errors: ErrorKind::config for what is not there or not
+// supported, data for damaged or hostile files.
 ModelFolder open_model_folder(const std::filesystem::path& path);
 
 // Looks for the configuration in folder.folder. Already done for folders; a weights file by itself

@@ -173,4 +173,17 @@ std::unique_ptr<WeightSource> join(std::vector<std::unique_ptr<WeightSource>> pa
   return std::make_unique<DerivedSource>(std::move(parts), std::move(entries));
 }
 
+std::unique_ptr<WeightSource> overlay(std::unique_ptr<WeightSource> under,
+                                      std::unique_ptr<WeightSource> over) {
+  std::vector<Entry> entries;
+  for (const StoredTensor& stored : over->tensors())
+    entries.push_back({stored, over.get(), &stored});
+  for (const StoredTensor& stored : under->tensors())
+    if (!over->find(stored.name)) entries.push_back({stored, under.get(), &stored});
+  std::vector<std::unique_ptr<WeightSource>> parts;
+  parts.push_back(std::move(under));
+  parts.push_back(std::move(over));
+  return std::make_unique<DerivedSource>(std::move(parts), std::move(entries));
+}
+
 }  // namespace wmtp::checkpoint

@@ -64,5 +64,8 @@ std::unique_ptr<WeightSource> rename(std::unique_ptr<WeightSource> inner,
                                      const layout::NameMap& map);
 // All tensors of all parts; a name in two parts is ErrorKind::data.
 std::unique_ptr<WeightSource> join(std::vector<std::unique_ptr<WeightSource>> parts);
+// All tensors of both; a name in both is that of `over`.
+std::unique_ptr<WeightSource> overlay(std::unique_ptr<WeightSource> under,
+                                      std::unique_ptr<WeightSource> over);
 
 }  // namespace wmtp::checkpoint

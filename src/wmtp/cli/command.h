@@ -42,6 +42,7 @@ void add_completion(CLI::App& app, Session& session);
 void add_data(CLI::App& app, Session& session);
 void add_doctor(CLI::App& app, Session& session);
 void add_launch(CLI::App& app, Session& session);
+void add_report(CLI::App& app, Session& session);
 void add_score(CLI::App& app, Session& session);
 void add_train(CLI::App& app, Session& session);
 void add_validate(CLI::App& app, Session& session);

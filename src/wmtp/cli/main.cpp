@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
@@ -71,6 +72,7 @@ int run(int argc, char** argv) {
 }  // namespace wmtp::cli
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error to report, not an end
   wmtp::cli::watch_launcher();
   return wmtp::cli::run(argc, argv);
 }

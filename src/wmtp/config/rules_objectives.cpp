@@ -32,6 +32,9 @@ void check_value_source(const RuleContext& context) {
     return;
   }
   if (has_checkpoint) context.fail({kCheckpoint, kSource}, "does not go with value.source: joint");
+  if (training.value_loss.type == ValueLossType::pairwise_ranking)
+    context.fail({"training.value_loss.type", kSource},
+                 "pairwise_ranking does not go with value.source: joint");
   if (training.loss_normalization != LossNormalization::tokens)
     context.fail({"training.loss_normalization", kSource},
                  fmt::format("{} does not go with value.source: joint",
@@ -88,7 +91,7 @@ constexpr StageSection kStageSections[] = {
     {"training.control.", [](Stage s) { return s == Stage::verifiable; }},
     {"training.value.", [](Stage s) { return s == Stage::verifiable; }},
     {"training.value_head.", [](Stage s) { return s == Stage::critic || s == Stage::verifiable; }},
-    {"training.value_loss.", [](Stage s) { return s == Stage::critic; }},
+    {"training.value_loss.", [](Stage s) { return s == Stage::critic || s == Stage::verifiable; }},
     {"training.rho1.", [](Stage s) { return s == Stage::rho1; }},
 };
 

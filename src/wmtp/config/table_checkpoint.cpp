@@ -24,9 +24,7 @@ void add_checkpoint_rows(std::vector<Row>& rows) {
       .free()
       .at_least(2)
       .later();
-  add(rows, WMTP_KEY(checkpoint.best_metric), "null = the stage's validation metric")
-      .free()
-      .later();
+  add(rows, WMTP_KEY(checkpoint.best_metric), "null = the stage's validation metric").free();
   add(rows, WMTP_KEY(checkpoint.save_lora_only),
       "Adapters and value head only; the base is named in the manifest")
       .free()
@@ -52,8 +50,7 @@ void add_checkpoint_rows(std::vector<Row>& rows) {
       .later();
   add(rows, WMTP_KEY(checkpoint.export_on_finish),
       "What is written to <run_dir>/final; auto = peft with use_lora, else hf")
-      .free()
-      .later();
+      .free();
 }
 
 void add_storage_rows(std::vector<Row>& rows) {

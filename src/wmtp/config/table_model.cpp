@@ -29,8 +29,7 @@ void add_policy_rows(std::vector<Row>& rows) {
       "Prediction heads; null = as the files say; more than 1 on a plain model adds heads")
       .between(1, 16);
   add(rows, WMTP_KEY(models.policy.add_heads),
-      "How added heads start: copies of the last block, or random")
-      .later();
+      "How added heads start: copies of the last block, or random");
   add(rows, WMTP_KEY(models.policy.params),
       "Shape fields; with init random they override the files, otherwise they must equal them");
 }
@@ -38,12 +37,10 @@ void add_policy_rows(std::vector<Row>& rows) {
 void add_value_model_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(models.value_model.path),
       "critic: backbone of the value model; null = the policy's trunk")
-      .must_exist()
-      .later();
+      .must_exist();
   add(rows, WMTP_KEY(models.value_model.checkpoint_path),
       "verifiable with value.source model: the critic run to take the value model from")
-      .must_exist()
-      .later();
+      .must_exist();
   add(rows, WMTP_KEY(models.value_model.base_model_path), "Replaces the base that checkpoint names")
       .must_exist()
       .later();
@@ -52,31 +49,25 @@ void add_value_model_rows(std::vector<Row>& rows) {
       .must_exist()
       .later();
   add(rows, WMTP_KEY(models.value_model.dtype), "Storage of its frozen weights")
-      .also(kDTypeSpellings)
-      .later();
+      .also(kDTypeSpellings);
   add(rows, WMTP_KEY(models.value_model.placement), "auto = replicate if the memory plan allows")
-      .host()
-      .later();
+      .host();
 }
 
 void add_reference_rows(std::vector<Row>& rows) {
-  add(rows, WMTP_KEY(models.reference.name), "Label of the reference model").later();
+  add(rows, WMTP_KEY(models.reference.name), "Label of the reference model");
   add(rows, WMTP_KEY(models.reference.path),
       "rho1: the reference model; exactly one of path, checkpoint_path")
-      .must_exist()
-      .later();
+      .must_exist();
   add(rows, WMTP_KEY(models.reference.checkpoint_path), "rho1: a wmtp run as the reference model")
-      .must_exist()
-      .later();
+      .must_exist();
   add(rows, WMTP_KEY(models.reference.base_model_path), "Replaces the base that checkpoint names")
       .must_exist()
       .later();
   add(rows, WMTP_KEY(models.reference.dtype), "Storage of its frozen weights")
-      .also(kDTypeSpellings)
-      .later();
+      .also(kDTypeSpellings);
   add(rows, WMTP_KEY(models.reference.placement), "auto = replicate if the memory plan allows")
-      .host()
-      .later();
+      .host();
 }
 
 }  // namespace
@@ -85,9 +76,7 @@ void add_model_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(experiment.name),
       "Run folder, MLflow run name and S3 prefix; letters, digits and ._- only, at most 128")
       .needed();
-  add(rows, WMTP_KEY(experiment.stage), "What is trained, and with which token weights")
-      .needed()
-      .later({"critic", "verifiable", "rho1"});
+  add(rows, WMTP_KEY(experiment.stage), "What is trained, and with which token weights").needed();
   add(rows, WMTP_KEY(experiment.description), "Free text").free();
   add(rows, WMTP_KEY(experiment.tags), "Labels of the run, at most 64").free();
   add_policy_rows(rows);

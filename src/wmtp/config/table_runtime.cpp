@@ -84,25 +84,20 @@ void add_runtime_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(runtime.attention), "Attention kernel").host().later();
   add(rows, WMTP_KEY(runtime.loss_chunk_rows), "Rows of logits that exist at once; 0 = auto")
       .host()
-      .at_least(0)
-      .later();
+      .at_least(0);
   add(rows, WMTP_KEY(runtime.memory_limit_gib), "Lowers the memory the plan may use")
       .host()
-      .above(0)
-      .later();
+      .above(0);
   add(rows, WMTP_KEY(runtime.peak_tflops), "Peak of the device, for MFU where it is unknown")
       .host()
-      .above(0)
-      .later();
+      .above(0);
   add(rows, WMTP_KEY(runtime.stop_before_end_s),
       "Seconds before the end of the allocation to stop and save; null = 2 x save time + 60; 0 = "
       "off")
       .host()
       .at_least(0)
       .later();
-  add(rows, WMTP_KEY(runtime.stop_file), "The run stops and saves when this file appears")
-      .host()
-      .later();
+  add(rows, WMTP_KEY(runtime.stop_file), "The run stops and saves when this file appears").host();
   add(rows, WMTP_KEY(runtime.grace_s), "Seconds a stop may take").host().at_least(1).later();
   add(rows, WMTP_KEY(runtime.loss_spike.action), "On a loss far above the recent ones")
       .free()

@@ -14,8 +14,8 @@ void add_tracking_rows(std::vector<Row>& rows) {
       .free()
       .later();
   add(rows, WMTP_KEY(mlflow.spool_dir), "What the server has not taken yet").host().later();
-  add(rows, WMTP_KEY(tracking.jsonl), "Metrics as JSON lines").host().later();
-  add(rows, WMTP_KEY(tracking.jsonl_path), "Their file").host().later();
+  add(rows, WMTP_KEY(tracking.jsonl), "Metrics as JSON lines").host();
+  add(rows, WMTP_KEY(tracking.jsonl_path), "Their file").host();
   add(rows, WMTP_KEY(tracking.tensorboard), "Metrics for TensorBoard").host().later();
   add(rows, WMTP_KEY(tracking.tensorboard_dir), "Their folder").host().later();
   add(rows, WMTP_KEY(tracking.system_interval_s), "Seconds between readings of the machine")

@@ -27,26 +27,19 @@ void add_step_rows(std::vector<Row>& rows) {
       .free()
       .above(0);
   add(rows, WMTP_KEY(training.loss_normalization), "What a head's loss is divided by")
-      .by("tokens; rho1: weights")
-      .later();
+      .by("tokens; rho1: weights");
   add(rows, WMTP_KEY(training.max_bad_steps), "Steps in a row without finite numbers, then exit 17")
       .free()
-      .at_least(1)
-      .later();
+      .at_least(1);
   add(rows, WMTP_KEY(training.log_interval), "Steps between log lines").free().at_least(1);
   add(rows, WMTP_KEY(training.eval_every), "Epochs between validations; null = at each checkpoint")
       .free()
-      .above(0)
-      .later();
-  add(rows, WMTP_KEY(training.eval_every_steps), "Steps between validations")
-      .free()
-      .at_least(1)
-      .later();
-  add(rows, WMTP_KEY(training.eval_at_start), "Validate before the first step").free().later();
+      .above(0);
+  add(rows, WMTP_KEY(training.eval_every_steps), "Steps between validations").free().at_least(1);
+  add(rows, WMTP_KEY(training.eval_at_start), "Validate before the first step").free();
   add(rows, WMTP_KEY(training.early_stop_patience), "Validations without improvement, then stop")
       .free()
-      .at_least(1)
-      .later();
+      .at_least(1);
 }
 
 void add_lora_rows(std::vector<Row>& rows) {

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
+#include "wmtp/core/log_hook.h"
 #include "wmtp/core/time.h"
 
 namespace wmtp::log {
@@ -15,6 +16,7 @@ struct State {
   std::mutex mutex;
   Options options;
   std::shared_ptr<spdlog::logger> logger;
+  std::function<void()> before_line;
 };
 
 spdlog::level::level_enum spdlog_level(Level level) {
@@ -42,7 +44,7 @@ std::shared_ptr<spdlog::logger> make_logger(const Options& options) {
 }
 
 State& state() {
-  static State instance{.mutex = {}, .options = {}, .logger = make_logger({})};
+  static State instance{.mutex = {}, .options = {}, .logger = make_logger({}), .before_line = {}};
   return instance;
 }
 
@@ -61,9 +63,16 @@ Options current() {
   return s.options;
 }
 
+void before_each_line(std::function<void()> call) {
+  State& s = state();
+  const std::scoped_lock lock(s.mutex);
+  s.before_line = std::move(call);
+}
+
 void write(Level level, std::string_view module, std::string_view text) {
   State& s = state();
   const std::scoped_lock lock(s.mutex);
+  if (s.before_line && s.logger->should_log(spdlog_level(level))) s.before_line();
   const std::string rank = s.options.rank >= 0 ? fmt::format("rank {}: ", s.options.rank) : "";
   if (!s.options.json) {
     s.logger->log(spdlog_level(level), "[{}] {}{}", module, rank, text);

@@ -102,6 +102,8 @@ HostBatch collate(const MicroBatchPlan& plan, const CollateOptions& options,
             batch.step_head_targets.begin());
   batch.step_sequences = plan.step_sequences;
   batch.step_pairs = plan.step_pairs;
+  batch.step_response_tokens = plan.step_response_tokens;
+  batch.scope_targets = plan.scope_targets;
   batch.step = plan.step;
   batch.epoch = plan.epoch;
   batch.micro_batch = plan.micro_batch;

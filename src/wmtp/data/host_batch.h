@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "wmtp/data/cursor.h"
 #include "wmtp/data/epoch_view.h"
@@ -43,7 +44,8 @@ struct HostBatch {
   std::span<float> ref_nll, value;              // N, or empty: cached signals
   std::span<std::int64_t> head_targets;         // H, of this micro-batch
   std::span<std::int64_t> step_head_targets;    // H, of the whole step over ranks and micro-batches
-  std::int64_t step_sequences = 0, step_pairs = 0;
+  std::int64_t step_sequences = 0, step_pairs = 0, step_response_tokens = 0;
+  std::shared_ptr<const std::vector<std::int64_t>> scope_targets;  // see MicroBatchPlan
 
   std::uint64_t step = 0;  // counted from where the loader began
   std::uint32_t micro_batch = 0, num_micro_batches = 1;

@@ -16,14 +16,20 @@ std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) {
   return (a + b - 1) / b;
 }
 
-void count(const std::vector<Sequence>& sequences, std::vector<std::int64_t>& head_targets,
-           std::int64_t& num_sequences, std::int64_t& num_pairs) {
-  for (const Sequence& sequence : sequences) {
-    ++num_sequences;
-    num_pairs += sequence.pair_role == kPositive;
+void count_targets(std::span<const Sequence> sequences, std::span<std::int64_t> head_targets) {
+  for (const Sequence& sequence : sequences)
     for (std::size_t head = 0; head < head_targets.size(); ++head)
       head_targets[head] +=
           num_targets(sequence.length, sequence.prompt_len, static_cast<std::uint32_t>(head + 1));
+}
+
+// Into the fields of a step's (or a whole set's) plan.
+void count(const std::vector<Sequence>& sequences, MicroBatchPlan& plan) {
+  count_targets(sequences, plan.step_head_targets);
+  for (const Sequence& sequence : sequences) {
+    ++plan.step_sequences;
+    plan.step_pairs += sequence.pair_role == kPositive;
+    plan.step_response_tokens += sequence.length - std::min(sequence.prompt_len, sequence.length);
   }
 }
 
@@ -84,24 +90,13 @@ bool TrainPlanner::plan_step() {
     view_->append_sequences(run_.samples_taken + i, all_);
   }
   first_of_place.push_back(all_.size());
-  if (run_.collate.max_tokens_per_batch) {
-    group_by_tokens(all_, first_of_place);
-  } else {
-    const std::uint64_t width = shape.batch_size;
-    ready_.assign(ceil_div(g, width * static_cast<std::uint64_t>(shape.world_size)), {});
-    for (std::size_t j = 0; j < ready_.size(); ++j) {
-      const std::uint64_t begin = (j * static_cast<std::uint64_t>(shape.world_size) +
-                                   static_cast<std::uint64_t>(shape.rank)) *
-                                  width;
-      if (begin >= g) continue;
-      const std::uint64_t end = std::min(begin + width, g);
-      ready_[j].sequences.assign(all_.begin() + static_cast<std::ptrdiff_t>(first_of_place[begin]),
-                                 all_.begin() + static_cast<std::ptrdiff_t>(first_of_place[end]));
-    }
-  }
   MicroBatchPlan common;
+  if (run_.collate.max_tokens_per_batch)
+    group_by_tokens(all_, first_of_place);
+  else
+    common.scope_targets = group_by_place(all_, first_of_place);
   common.step_head_targets.resize(static_cast<std::size_t>(run_.collate.num_heads));
-  count(all_, common.step_head_targets, common.step_sequences, common.step_pairs);
+  count(all_, common);
   run_.samples_taken += g;
   common.cursor_after = dataset_->cursor_at(run_.epoch, run_.samples_taken);
   for (std::size_t j = 0; j < ready_.size(); ++j) {
@@ -118,6 +113,25 @@ bool TrainPlanner::plan_step() {
   next_ready_ = 0;
   ++step_;
   return true;
+}
+
+std::shared_ptr<const std::vector<std::int64_t>> TrainPlanner::group_by_place(
+    const std::vector<Sequence>& all, const std::vector<std::size_t>& first_of_place) {
+  const StepShape& shape = run_.shape;
+  const std::uint64_t width = shape.batch_size, g = first_of_place.size() - 1;
+  const auto world = static_cast<std::uint64_t>(shape.world_size);
+  const auto heads = static_cast<std::size_t>(run_.collate.num_heads);
+  ready_.assign(ceil_div(g, width * world), {});
+  auto targets = std::make_shared<std::vector<std::int64_t>>(ready_.size() * world * heads);
+  for (std::uint64_t group = 0; group * width < g; ++group) {
+    const std::size_t begin = first_of_place[group * width];
+    const std::size_t end = first_of_place[std::min((group + 1) * width, g)];
+    count_targets({all.data() + begin, end - begin}, {targets->data() + group * heads, heads});
+    if (group % world == static_cast<std::uint64_t>(shape.rank))
+      ready_[group / world].sequences.assign(all.begin() + static_cast<std::ptrdiff_t>(begin),
+                                             all.begin() + static_cast<std::ptrdiff_t>(end));
+  }
+  return targets;
 }
 
 // Each rank's share, in order, cut into micro-batches of at most batch_size samples and max_tokens
@@ -155,15 +169,13 @@ void TrainPlanner::group_by_tokens(const std::vector<Sequence>& all,
 
 ValidationPlanner::ValidationPlanner(std::shared_ptr<const Dataset> dataset, const StepShape& shape,
                                      int num_heads)
-    : dataset_(std::move(dataset)),
-      shape_(shape),
-      view_(dataset_->epoch(0)),
-      head_targets_(static_cast<std::size_t>(num_heads)) {
+    : dataset_(std::move(dataset)), shape_(shape), view_(dataset_->epoch(0)) {
+  whole_.step_head_targets.resize(static_cast<std::size_t>(num_heads));
   std::vector<Sequence> sequences;
   for (std::uint64_t place = 0; place < view_->size(); ++place) {
     sequences.clear();
     view_->append_sequences(place, sequences);
-    count(sequences, head_targets_, num_sequences_, num_pairs_);
+    count(sequences, whole_);
   }
   const auto world = static_cast<std::uint64_t>(shape.world_size),
              rank = static_cast<std::uint64_t>(shape.rank);
@@ -175,11 +187,8 @@ ValidationPlanner::ValidationPlanner(std::shared_ptr<const Dataset> dataset, con
 
 bool ValidationPlanner::next(MicroBatchPlan& plan) {
   if (at_ == num_batches_) return false;
-  plan = MicroBatchPlan{};
+  plan = whole_;
   plan.view = view_;
-  plan.step_head_targets = head_targets_;
-  plan.step_sequences = num_sequences_;
-  plan.step_pairs = num_pairs_;
   plan.micro_batch = at_++;
   plan.num_micro_batches = num_batches_;
   for (std::uint32_t i = 0; i < shape_.batch_size && begin_ < end_; ++i)

@@ -15,7 +15,10 @@ struct MicroBatchPlan {
   std::shared_ptr<const EpochView> view;
   std::vector<Sequence> sequences;  // this rank's
   std::vector<std::int64_t> step_head_targets;
-  std::int64_t step_sequences = 0, step_pairs = 0;
+  std::int64_t step_sequences = 0, step_pairs = 0, step_response_tokens = 0;
+  // Targets of every micro-batch of every rank: [(micro-batch * world + rank) * H + head]. None of
+  // validation, nor with max_tokens_per_batch.
+  std::shared_ptr<const std::vector<std::int64_t>> scope_targets;
   std::uint64_t step = 0, epoch = 0;
   std::uint32_t micro_batch = 0, num_micro_batches = 1;
   Cursor cursor_after;
@@ -53,6 +56,9 @@ class TrainPlanner : public BatchPlanner {
 
  private:
   bool plan_step();
+  // Micro-batch j of rank r is group j*W + r of `batch_size` places; returns every group's targets.
+  std::shared_ptr<const std::vector<std::int64_t>> group_by_place(
+      const std::vector<Sequence>& all, const std::vector<std::size_t>& first_of_place);
   void group_by_tokens(const std::vector<Sequence>& all,
                        const std::vector<std::size_t>& first_of_place);
 
@@ -77,8 +83,7 @@ class ValidationPlanner : public BatchPlanner {
   std::shared_ptr<const Dataset> dataset_;
   StepShape shape_;
   std::shared_ptr<const EpochView> view_;
-  std::vector<std::int64_t> head_targets_;
-  std::int64_t num_sequences_ = 0, num_pairs_ = 0;
+  MicroBatchPlan whole_;  // the counts of the set
   std::uint64_t begin_ = 0, end_ = 0;
   std::uint32_t num_batches_ = 0, at_ = 0;
 };

@@ -1,14 +1,12 @@
 #include "wmtp/model/adapters.h"
 
-#include <ATen/ops/empty.h>
-#include <ATen/ops/index_select.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "wmtp/core/rng.h"
 #include "wmtp/kernels/gemm.h"
+#include "wmtp/model/dropout_mask.h"
 
 namespace wmtp::model {
 namespace {
@@ -32,27 +30,10 @@ std::array<Target, 7> targets_of(const ModelConfig& c, BlockParams& params) {
            {"mlp", "down_proj", &params.down, f, d, 0, true}}};
 }
 
-kernels::DropoutMask draw_mask(const AdapterSource& source, const Target& target) {
-  const Dropout& dropout = *source.dropout;
-  const auto count = static_cast<std::int64_t>(dropout.sample_ids.size());
-  const c10::Device device = dropout.document_N.device();
-  // Pinned, so that the host need not wait for the copy.
-  const Tensor streams =
-      at::empty({count}, at::TensorOptions().dtype(at::kLong).pinned_memory(device.is_cuda()));
-  for (std::int64_t d = 0; d < count; ++d)
-    streams.data_ptr<std::int64_t>()[d] = static_cast<std::int64_t>(
-        stream_id(fmt::format("dropout/{}.{}.{}/{}/{}", source.block, target.module, target.name,
-                              dropout.step, dropout.sample_ids[static_cast<std::size_t>(d)])));
-  auto rows_of = [&](const Tensor& all_N) {
-    return target.after_attention && source.rows_M.defined()
-               ? at::index_select(all_N, 0, source.rows_M)
-               : all_N;
-  };
-  return {.p = source.lora->dropout,
-          .seed = dropout.seed,
-          .streams_D = streams.to(device, /*non_blocking=*/true),
-          .document_N = rows_of(dropout.document_N),
-          .position_N = rows_of(dropout.position_N)};
+kernels::DropoutMask mask_of(const AdapterSource& source, const Target& target) {
+  return draw_mask(*source.dropout, source.lora->dropout,
+                   fmt::format("{}.{}.{}", source.block, target.module, target.name),
+                   target.after_attention ? source.rows_M : Tensor());
 }
 
 }  // namespace
@@ -77,7 +58,7 @@ void attach_adapters(const AdapterSource& source, BlockParams& params) {
     std::tie(adapter.b_OR, adapter.db_OR) = take(target.outputs, rank);
     adapter.scale = source.lora->scale();
     adapter.first_output = target.first_output;
-    if (source.dropout && source.lora->dropout > 0) adapter.mask = draw_mask(source, target);
+    if (source.dropout && source.lora->dropout > 0) adapter.mask = mask_of(source, target);
     target.projection->adapters.push_back(std::move(adapter));
   }
 }

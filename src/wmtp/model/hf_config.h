@@ -14,7 +14,8 @@ namespace wmtp::model {
 // What wmtp's own exports add to a config.json, in its block "wmtp".
 struct ExportExtras {
   std::string mtp_file;                     // "" = none: extra heads in this file of the folder
-  std::optional<ValueHeadType> value_head;  // in value_head.safetensors
+  std::optional<ValueHeadType> value_head;  // in value_head.safetensors, or among the weights
+  bool heads_inside = false;  // extra heads among the folder's other weights; only written
 };
 
 struct HfConfig {
@@ -29,8 +30,8 @@ HfConfig read_hf_config(const std::filesystem::path& path);
 
 // The texts of config.json and generation_config.json that make an exported folder load in
 // transformers 4 and 5 alike. A model with extra heads is described as the plain model its `layers`
-// are; with extras.mtp_file the block "wmtp" says where the heads lie. `dtype` as transformers
-// spells it (bfloat16).
+// are; with extras.mtp_file or heads_inside the block "wmtp" says that and where there are more
+// heads. `dtype` as transformers spells it (bfloat16).
 std::string hf_config_text(const ModelConfig& config, std::string_view dtype,
                            const ExportExtras& extras = {});
 std::string generation_config_text(const ModelConfig& config);

@@ -32,10 +32,9 @@ void add_ids(Json& json, const ModelConfig& config) {
 
 void add_extras(Json& json, const ModelConfig& config, const ExportExtras& extras) {
   Json block = Json::object();
-  if (!extras.mtp_file.empty()) {
+  if (!extras.mtp_file.empty() || (extras.heads_inside && config.n_future > 1))
     block["n_future_tokens"] = config.n_future;
-    block["mtp_file"] = extras.mtp_file;
-  }
+  if (!extras.mtp_file.empty()) block["mtp_file"] = extras.mtp_file;
   if (extras.value_head) block["value_head"] = name_of(*extras.value_head);
   if (!block.empty()) json["wmtp"] = std::move(block);
 }

@@ -135,4 +135,25 @@ ModelConfig with_added_heads(ModelConfig config, std::int64_t n_future) {
   return config;
 }
 
+namespace {
+
+ModelConfig as_plain(ModelConfig config) {
+  config.n_future = 1;
+  if (config.architecture == Architecture::llama_mtp) config.architecture = Architecture::llama;
+  return config;
+}
+
+}  // namespace
+
+ModelConfig next_token_model(ModelConfig config) {
+  config.num_blocks = config.num_layers();
+  return as_plain(std::move(config));
+}
+
+ModelConfig backbone(ModelConfig config) {
+  config.num_blocks = config.num_trunk_blocks();
+  config.tied = true;  // units without lm_head
+  return as_plain(std::move(config));
+}
+
 }  // namespace wmtp::model

@@ -69,5 +69,10 @@ std::vector<float> inv_freq(const ModelConfig& config);
 // A plain model given prediction heads: its last block becomes head 1, n - 1 blocks are added.
 // REQUIRES n_future == 1 in `config` and n >= 1.
 ModelConfig with_added_heads(ModelConfig config, std::int64_t n_future);
+// The model without its extra heads: trunk and head 1, a plain next-token model.
+ModelConfig next_token_model(ModelConfig config);
+// Trunk and final norm alone, as values are computed from: no head block, no unembedding of its
+// own.
+ModelConfig backbone(ModelConfig config);
 
 }  // namespace wmtp::model

@@ -124,15 +124,16 @@ Tensor Transformer::nll(const TrunkPass& trunk, const HeadPass& pass, const Batc
 }
 
 Tensor Transformer::backward_head(TrunkPass& trunk, HeadPass pass, const Batch& batch,
-                                  const Tensor& scale_M) {
+                                  const Tensor& scale_M, const Tensor& selected_C) {
   const RootParams& root = trunk.root->params();
   const HeadTargets& targets = batch.heads[static_cast<std::size_t>(pass.head)];
   const Tensor dnormed_MD = at::empty_like(pass.normed_MD);
   const Tensor nll_M = kernels::nll_and_grad(
       {.hidden_ND = pass.normed_MD,
        .weight_VD = root.unembedding.weight_OI,
-       .rows_M = {},
-       .targets_M = targets.targets_M,
+       .rows_M = selected_C,
+       .targets_M = selected_C.defined() ? at::index_select(targets.targets_M, 0, selected_C)
+                                         : targets.targets_M,
        .chunk_rows = options_.loss_chunk_rows},
       {.scale_M = scale_M, .dhidden_ND = dnormed_MD, .dweight_VD = root.unembedding.dweight_OI});
   Tensor dstream_MD = at::zeros_like(pass.stream_MD);

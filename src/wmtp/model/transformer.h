@@ -65,8 +65,10 @@ class Transformer {
   // Per-row NLL of the head's targets, fp32 (fp64). No gradient.
   Tensor nll(const TrunkPass& trunk, const HeadPass& pass, const Batch& batch) const;
   // NLL again, with the backward: scale_M is each row's weight over its normaliser. Adds to the
-  // trunk's gradient.
-  Tensor backward_head(TrunkPass& trunk, HeadPass pass, const Batch& batch, const Tensor& scale_M);
+  // trunk's gradient. `selected_C` (int32, ascending): only these of the M rows have a loss, and
+  // scale and result are theirs.
+  Tensor backward_head(TrunkPass& trunk, HeadPass pass, const Batch& batch, const Tensor& scale_M,
+                       const Tensor& selected_C = {});
   // Consumes the pass. REQUIRES at least one backward_head, or dhidden_ND set.
   void backward_trunk(TrunkPass trunk, const Batch& batch);
   // [M, V] of one head, materialised: for tests and generation, never for training.

@@ -1,35 +1,12 @@
 #include "wmtp/training/assemble.h"
 
-#include <ATen/ops/empty.h>
-
 #include "wmtp/model/init_weights.h"
 #include "wmtp/model/weight_names.h"
+#include "wmtp/training/rope_frequencies.h"
 
 namespace wmtp::training {
 
-// The model's view of the runtime.
-class TrainableModel::Binding : public model::WeightAccess, public model::GradSink {
- public:
-  explicit Binding(parallel::Runtime& runtime) : runtime_(runtime) {}
-
-  model::UnitBuffers acquire(UnitId unit, model::Pass pass) override {
-    const parallel::UnitWeights weights = runtime_.acquire(unit, pass == model::Pass::backward);
-    return {weights.trained, weights.frozen};
-  }
-  void release(UnitId unit, model::Pass) override { runtime_.release(unit); }
-  Tensor open(UnitId unit) override { return runtime_.open_grad(unit); }
-  void close(UnitId unit) override { runtime_.close_grad(unit); }
-
- private:
-  parallel::Runtime& runtime_;
-};
-
 namespace {
-
-std::vector<layout::UnitSpec> units_of(const AssembleOptions& options) {
-  return options.transformer.lora ? model::lora_units(options.model, *options.transformer.lora)
-                                  : model::model_units(options.model);
-}
 
 parallel::ParallelOptions parallel_of(const AssembleOptions& options) {
   parallel::ParallelOptions parallel = options.parallel;
@@ -59,27 +36,50 @@ std::vector<optim::TrainedShard> trained_shards(parallel::Runtime& runtime) {
   return shards;
 }
 
-Tensor device_inv_freq(const model::ModelConfig& config, const parallel::ParallelOptions& options) {
-  const std::vector<float> values = model::inv_freq(config);
-  const auto dtype = options.param_dtype == kFloat64 ? at::kDouble : at::kFloat;
-  const Tensor host = at::empty({static_cast<std::int64_t>(values.size())}, at::kFloat);
-  std::copy(values.begin(), values.end(), host.data_ptr<float>());
-  return host.to(dtype).to(options.device);
+std::unique_ptr<ValuePath> value_path(const AssembleOptions& options, RuntimeAccess& access,
+                                      bool learns) {
+  if (!options.value_head) return nullptr;
+  const UnitId unit(static_cast<int>(1 + options.model.num_blocks));
+  return std::make_unique<ValuePath>(options.model, unit, access, learns ? &access : nullptr,
+                                     *options.value_head);
+}
+
+std::unique_ptr<Objective> objective_of(const AssembleOptions& options, const ModelParts& parts) {
+  return options.objective ? options.objective(parts) : std::make_unique<Baseline>(parts.policy);
 }
 
 }  // namespace
 
+std::vector<layout::UnitSpec> trainable_units(const AssembleOptions& options) {
+  auto units = options.transformer.lora
+                   ? model::lora_units(options.model, *options.transformer.lora)
+                   : model::model_units(options.model);
+  if (options.frozen)
+    for (layout::UnitSpec& unit : units)
+      for (layout::ParamSpec& param : unit.params) param.trained = false;
+  if (options.value_head)
+    units.push_back(model::value_head_unit(options.value_head->type, options.model.dim));
+  return units;
+}
+
 TrainableModel::TrainableModel(const AssembleOptions& options, const parallel::Groups& groups)
-    : runtime_(units_of(options), parallel_of(options), groups),
-      binding_(std::make_unique<Binding>(runtime_)),
-      transformer_(std::make_unique<model::Transformer>(options.model, *binding_, binding_.get(),
+    : runtime_(trainable_units(options), parallel_of(options), groups),
+      access_(runtime_),
+      transformer_(std::make_unique<model::Transformer>(options.model, access_, &access_,
                                                         options.transformer)),
+      reader_(std::make_unique<model::Transformer>(options.model, access_, nullptr,
+                                                   options.transformer)),
+      value_(value_path(options, access_, /*learns=*/true)),
+      read_value_(value_path(options, access_, /*learns=*/false)),
       optimizer_(
           std::make_unique<optim::AdamW>(trained_shards(runtime_), options.groups, options.adamw)),
       loss_scale_(loss_scale_of(options)),
-      step_(std::make_unique<Step>(runtime_, *transformer_, *optimizer_, *groups.reduce,
+      objective_(objective_of(
+          options, {{*transformer_, *reader_}, value_.get(), read_value_.get(), groups})),
+      step_(std::make_unique<Step>(runtime_, *objective_, *optimizer_, *groups.reduce,
                                    step_options_of(options, loss_scale_.get()))),
-      inv_freq_F_(device_inv_freq(options.model, options.parallel)) {}
+      inv_freq_F_(
+          rope_frequencies(options.model, options.parallel.param_dtype, options.parallel.device)) {}
 
 TrainableModel::~TrainableModel() = default;
 

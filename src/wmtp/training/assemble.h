@@ -1,6 +1,7 @@
 // Puts a trainable model together: the one place where the model meets the runtime that keeps its
 // weights.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -8,12 +9,27 @@
 #include "wmtp/model/transformer.h"
 #include "wmtp/optim/adamw.h"
 #include "wmtp/parallel/runtime.h"
+#include "wmtp/training/objectives/baseline.h"
+#include "wmtp/training/runtime_access.h"
 #include "wmtp/training/step.h"
+#include "wmtp/training/value_path.h"
 
 namespace wmtp::training {
 
+// What an objective is made of. BORROWS, for the life of the TrainableModel.
+struct ModelParts {
+  PolicyViews policy;
+  ValuePath* value = nullptr;       // null: the model has no value head
+  ValuePath* read_value = nullptr;  // the same weights, without gradients
+  parallel::Groups groups;
+};
+using MakeObjective = std::function<std::unique_ptr<Objective>(const ModelParts&)>;
+
 struct AssembleOptions {
   model::ModelConfig model;
+  bool frozen = false;                              // the model only reads; its value head learns
+  std::optional<ValuePathOptions> value_head = {};  // a unit of its own behind the model's
+  MakeObjective objective = {};                     // null: baseline
   model::TransformerOptions transformer;
   parallel::ParallelOptions parallel;
   optim::ParamGroups groups;
@@ -32,20 +48,26 @@ class TrainableModel {
   parallel::Runtime& runtime() { return runtime_; }
   model::Transformer& transformer() { return *transformer_; }
   optim::AdamW& optimizer() { return *optimizer_; }
+  ValuePath* read_value() { return read_value_.get(); }  // null: no value head
+  Objective& objective() { return *objective_; }
   Step& step() { return *step_; }
   optim::LossScale* loss_scale() { return loss_scale_.get(); }  // null: none
   const Tensor& inv_freq() const { return inv_freq_F_; }  // of the model's RoPE, on the device
 
  private:
-  class Binding;
   parallel::Runtime runtime_;
-  std::unique_ptr<Binding> binding_;
-  std::unique_ptr<model::Transformer> transformer_;
+  RuntimeAccess access_;
+  std::unique_ptr<model::Transformer> transformer_, reader_;
+  std::unique_ptr<ValuePath> value_, read_value_;
   std::unique_ptr<optim::AdamW> optimizer_;
   std::unique_ptr<optim::LossScale> loss_scale_;
+  std::unique_ptr<Objective> objective_;
   std::unique_ptr<Step> step_;
   Tensor inv_freq_F_;
 };
+
+// The units of the model and of its value head, as the runtime keeps them.
+std::vector<layout::UnitSpec> trainable_units(const AssembleOptions& options);
 
 // Weights from scratch, the same for every world size.
 parallel::Fill random_weights(const model::ModelConfig& config, std::uint64_t seed);

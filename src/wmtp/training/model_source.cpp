@@ -3,9 +3,11 @@
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
+#include "wmtp/checkpoint/safetensors_tensor.h"
 #include "wmtp/core/error.h"
 #include "wmtp/model/init_weights.h"
 #include "wmtp/model/presets.h"
+#include "wmtp/training/adapter_folder.h"
 #include "wmtp/training/open_model.h"
 
 namespace wmtp::training {
@@ -33,23 +35,55 @@ ModelSource drawn(const model::ModelConfig& config, std::uint64_t seed) {
   return source;
 }
 
+parallel::Fill reader_of(std::shared_ptr<const checkpoint::WeightSource> weights) {
+  return [weights = std::move(weights)](const layout::ParamSpec& param, std::int64_t begin,
+                                        const Tensor& out) {
+    through_host(out, out.scalar_type(),
+                 [&](const Tensor& host) { weights->read(param.name, begin, host); });
+  };
+}
+
+DType embedding_dtype(const checkpoint::WeightSource& weights) {
+  const auto* stored = weights.find("model.embed_tokens.weight");
+  return stored ? checkpoint::to_dtype(stored->dtype).value_or(kFloat32) : kFloat32;
+}
+
 }  // namespace
 
+std::vector<layout::UnitSpec> ModelSource::units() const {
+  return lora ? model::lora_units(config, *lora) : model::model_units(config);
+}
+
+void apply_adapter(ModelSource& source, const std::filesystem::path& folder) {
+  if (source.lora)
+    throw Error(ErrorKind::config, "peft", "the model has an adapter already",
+                "name the base model and one adapter");
+  OpenedAdapter adapter = open_adapter(folder, source.config);
+  source.lora = adapter.lora;
+  if (adapter.value_head) source.value_head = adapter.value_head;
+  const std::shared_ptr<const checkpoint::WeightSource> weights = std::move(adapter.weights);
+  source.fill = [base = source.fill, over = reader_of(weights), weights](
+                    const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
+    (weights->find(param.name) ? over : base)(param, begin, out);
+  };
+}
+
 ModelSource open_model_source(const std::string& name, const checkpoint::Environment& environment,
-                              std::uint64_t seed) {
-  if (const auto preset = model::find_preset(name)) return drawn(*preset, seed);
-  OpenedModel opened = open_model(name, environment);
+                              std::uint64_t seed, const std::string& base_model) {
+  if (const auto preset = model::find_preset(name); preset && base_model.empty())
+    return drawn(*preset, seed);
+  OpenedModel opened = open_model(name, environment, base_model);
   if (!opened.has_weights())
     throw Error(ErrorKind::config, "model", fmt::format("{} has no weights", name),
                 "is model.safetensors, or an index of its pieces, in the folder?");
   ModelSource source;
   source.config = opened.config;
   source.tokenizer_folder = opened.folder.tokenizer_folder;
-  const std::shared_ptr<const checkpoint::WeightSource> weights = std::move(opened.folder.weights);
-  source.fill = [weights](const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
-    through_host(out, out.scalar_type(),
-                 [&](const Tensor& host) { weights->read(param.name, begin, host); });
-  };
+  source.lora = opened.lora;
+  source.value_head = opened.value_head;
+  source.base_model = opened.base_model;
+  source.stored_dtype = embedding_dtype(*opened.folder.weights);
+  source.fill = reader_of(std::move(opened.folder.weights));
   return source;
 }
 

@@ -3,10 +3,13 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "wmtp/checkpoint/model_folder.h"
+#include "wmtp/model/lora.h"
 #include "wmtp/model/model_config.h"
+#include "wmtp/model/weight_names.h"
 #include "wmtp/parallel/unit_state.h"
 
 namespace wmtp::training {
@@ -17,12 +20,24 @@ struct ModelSource {
   // may lie on any device. Also serves as model::LocalWeights::Fill. THREADS: any.
   parallel::Fill fill;
   std::filesystem::path tokenizer_folder;  // empty: a preset has none
+  // What the model has besides its own parameters; `fill` knows those tensors too.
+  std::optional<model::LoraConfig> lora;
+  std::optional<model::ValueHeadType> value_head;
+  std::string base_model;         // of an adapter: its base, as it was named; else empty
+  DType stored_dtype = kFloat32;  // of the embedding
+
+  // lora_units where there are adapters, else model_units.
+  std::vector<layout::UnitSpec> units() const;
 };
 
 // A preset's name (weights drawn from `seed`; a folder of that name is reached as ./NAME), or what
 // open_model takes. Reads headers only; strict, so a source that is returned is complete. Error
-// config for a folder without weights.
+// config for a folder without weights. `base_model` as in open_model.
 ModelSource open_model_source(const std::string& name, const checkpoint::Environment& environment,
-                              std::uint64_t seed = 0);
+                              std::uint64_t seed = 0, const std::string& base_model = {});
+
+// Puts the adapter of a PEFT folder upon the model, unmerged. Error config where the model has one
+// already, and for what open_adapter refuses.
+void apply_adapter(ModelSource& source, const std::filesystem::path& folder);
 
 }  // namespace wmtp::training

@@ -2,15 +2,17 @@
 
 #include <fmt/format.h>
 
+#include "wmtp/checkpoint/peft_config.h"
 #include "wmtp/checkpoint/weight_check.h"
 #include "wmtp/core/error.h"
 #include "wmtp/model/hf_config.h"
 #include "wmtp/model/meta_params.h"
+#include "wmtp/training/adapter_folder.h"
 
 namespace wmtp::training {
 namespace {
 
-constexpr const char* kValueHeadFile = "value_head.safetensors";
+namespace fs = std::filesystem;
 
 std::optional<std::int64_t> embedding_rows(const checkpoint::ModelFolder& folder) {
   if (!folder.weights) return std::nullopt;
@@ -27,7 +29,10 @@ void read_hf(OpenedModel& opened) {
   if (!opened.has_weights()) return;
   if (!read.extras.mtp_file.empty())
     checkpoint::add_weights_file(opened.folder, read.extras.mtp_file);
-  if (read.extras.value_head) checkpoint::add_weights_file(opened.folder, kValueHeadFile);
+  if (!read.extras.value_head) return;
+  const auto unit = model::value_head_unit(*read.extras.value_head, opened.config.dim);
+  if (!opened.folder.weights->find(unit.params.front().name))
+    checkpoint::add_weights_file(opened.folder, kValueHeadFile);
 }
 
 void check(const OpenedModel& opened) {
@@ -40,11 +45,56 @@ void check(const OpenedModel& opened) {
   checkpoint::check_weights(*opened.folder.weights, expected);
 }
 
+// What the adapter's configuration calls its base, as a name that open_model takes.
+std::string base_of(const fs::path& adapter) {
+  const std::string named = checkpoint::read_peft_config(adapter / kAdapterConfigFile).base_model;
+  if (named.empty())
+    throw Error(ErrorKind::config, "peft",
+                fmt::format("{} names no base model", (adapter / kAdapterConfigFile).string()),
+                "name it with --base-model");
+  const fs::path beside = adapter / named;
+  return fs::path(named).is_relative() && fs::exists(beside) ? beside.string() : named;
+}
+
+OpenedModel open_adapted(const fs::path& path, const checkpoint::Environment& environment,
+                         const std::string& base_model) {
+  const std::string base = base_model.empty() ? base_of(path) : base_model;
+  OpenedModel opened;
+  try {
+    const fs::path base_path = checkpoint::locate_model(base, environment);
+    if (is_adapter_folder(base_path))
+      throw Error(ErrorKind::config, "peft",
+                  fmt::format("the base {} is itself an adapter", base_path.string()));
+    opened = open_model(base_path.string(), environment);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::config || !base_model.empty()) throw;
+    throw Error(
+        ErrorKind::config, "peft",
+        fmt::format("{}: its base {} cannot be opened: {}", path.string(), base, error.fact()),
+        "name the base with --base-model");
+  }
+  if (!opened.has_weights())
+    throw Error(ErrorKind::config, "peft", fmt::format("the base {} has no weights", base));
+  OpenedAdapter adapter = open_adapter(path, opened.config);
+  opened.lora = adapter.lora;
+  opened.base_model = base_model.empty() ? adapter.base_model : base_model;
+  if (adapter.value_head) opened.value_head = adapter.value_head;
+  opened.folder.weights =
+      checkpoint::overlay(std::move(opened.folder.weights), std::move(adapter.weights));
+  return opened;
+}
+
 }  // namespace
 
-OpenedModel open_model(const std::string& name, const checkpoint::Environment& environment) {
+OpenedModel open_model(const std::string& name, const checkpoint::Environment& environment,
+                       const std::string& base_model) {
+  const fs::path path = checkpoint::locate_model(name, environment);
+  if (is_adapter_folder(path)) return open_adapted(path, environment, base_model);
+  if (!base_model.empty())
+    throw Error(ErrorKind::config, "model",
+                fmt::format("{} is no adapter; a base model goes with adapters only", name));
   OpenedModel opened;
-  opened.folder = checkpoint::open_model_folder(checkpoint::locate_model(name, environment));
+  opened.folder = checkpoint::open_model_folder(path);
   if (opened.folder.config_format == checkpoint::ConfigFormat::none) {
     checkpoint::find_config(opened.folder);
     opened.folder.tokenizer_folder = opened.folder.folder;

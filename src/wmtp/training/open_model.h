@@ -4,6 +4,7 @@
 #include <string>
 
 #include "wmtp/checkpoint/model_folder.h"
+#include "wmtp/model/lora.h"
 #include "wmtp/model/model_config.h"
 #include "wmtp/model/weight_names.h"
 
@@ -12,7 +13,9 @@ namespace wmtp::training {
 struct OpenedModel {
   model::ModelConfig config;
   std::optional<model::ValueHeadType> value_head;  // the folder's own, in weights as value_head.*
-  checkpoint::ModelFolder folder;                  // weights under wmtp's names, half-split rows
+  std::optional<model::LoraConfig> lora;  // an adapter's, in weights as *.lora_{A,B}.weight
+  std::string base_model;                 // of an adapter: its base, as it was named; else empty
+  checkpoint::ModelFolder folder;         // weights under wmtp's names, half-split rows
 
   bool has_weights() const { return folder.weights != nullptr; }
 };
@@ -21,6 +24,10 @@ struct OpenedModel {
 // beside its configuration, or "org/name" in the local Hugging Face cache. Reads headers only. With
 // weights, every tensor and shape is held against the configuration (checkpoint/weight_check.h).
 // REQUIRES a configuration in the folder (Error config).
-OpenedModel open_model(const std::string& name, const checkpoint::Environment& environment);
+// A PEFT folder is its base with the adapter upon it, unmerged. The base is `base_model`, or what
+// the adapter's configuration names: beside the folder, else as a model is named here. Error
+// config for a `base_model` of what is no adapter.
+OpenedModel open_model(const std::string& name, const checkpoint::Environment& environment,
+                       const std::string& base_model = {});
 
 }  // namespace wmtp::training

@@ -10,17 +10,16 @@
 #include <numeric>
 
 #include "wmtp/core/error.h"
-#include "wmtp/model/weight_names.h"
+#include "wmtp/training/rope_frequencies.h"
 #include "wmtp/training/upload.h"
 
 namespace wmtp::training {
 namespace {
 
-Tensor inv_freq_on(const model::ModelConfig& config, c10::Device device) {
-  const std::vector<float> values = model::inv_freq(config);
-  const Tensor host = at::empty({static_cast<std::int64_t>(values.size())}, at::kFloat);
-  std::copy(values.begin(), values.end(), host.data_ptr<float>());
-  return host.to(device);
+model::TransformerOptions with_lora(const std::optional<model::LoraConfig>& lora) {
+  model::TransformerOptions options;
+  options.lora = lora;
+  return options;
 }
 
 struct Packed {
@@ -59,9 +58,9 @@ void spread(const Tensor& nll_M, std::span<const TokenRow> rows, std::size_t hea
 
 Scorer::Scorer(const ModelSource& source, DType dtype, c10::Device device)
     : config_(source.config),
-      weights_(model::model_units(config_), dtype, device, /*with_grads=*/false),
-      transformer_(config_, weights_, nullptr),
-      inv_freq_F_(inv_freq_on(config_, device)) {
+      weights_(source.units(), dtype, device, /*with_grads=*/false),
+      transformer_(config_, weights_, nullptr, with_lora(source.lora)),
+      inv_freq_F_(rope_frequencies(config_, dtype, device)) {
   weights_.fill(source.fill);
 }
 

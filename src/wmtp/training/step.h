@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "wmtp/comm/communicator.h"
-#include "wmtp/model/transformer.h"
 #include "wmtp/optim/adamw.h"
 #include "wmtp/optim/loss_scale.h"
 #include "wmtp/parallel/runtime.h"
+#include "wmtp/training/objective.h"
 
 namespace wmtp::training {
 
@@ -18,71 +18,67 @@ struct StepOptions {
 };
 
 struct StepInput {
-  std::vector<model::Batch> micro_batches;  // of this rank; as many on every rank
-  std::vector<std::int64_t> head_targets;   // N_k over all ranks and micro-batches
+  std::vector<DeviceBatch> micro_batches;  // of this rank; as many on every rank
+  StepFacts facts;
   double schedule_factor = 1, min_learning_rate = 0;
-};
-
-// The packed vector that is summed over ranks once a step, fp64, on the device.
-struct StepTotals {
-  explicit StepTotals(int num_heads, c10::Device device);
-  Tensor loss_sum(int head) const {
-    return packed.select(0, head);
-  }  // sum of NLL over the head's targets
-  Tensor squared_norm() const {
-    return packed.select(0, num_heads);
-  }  // of the gradient, loss scale included
-  Tensor stop_votes() const {
-    return packed.select(0, num_heads + 1);
-  }  // ranks that were asked to stop
-  int num_heads;
-  Tensor packed;
+  double num_tokens = 0, squared_lengths = 0;  // of this rank: attended tokens, sum of length^2
 };
 
 struct StepResult {
-  double loss = 0;        // mean over heads of their mean NLL
+  double loss = 0;        // the one that is differentiated
   double grad_norm = 0;   // before clipping
-  bool applied = false;   // false: not finite, or no target in the whole step
+  double clip_ratio = 1;  // norm after clipping over the norm before
+  bool applied = false;   // false: not finite, or nothing to learn from in the whole step
   bool overflow = false;  // not finite by the loss scale alone, which was above 1: no bad step
+  bool bad = false;       // a loss, gradient or signal that is not finite
+  bool stop = false;      // a rank was asked to stop
   double loss_scale = 1;  // of this step
-  bool stop = false;
-  std::vector<double> head_losses;
+  double num_tokens = 0, squared_lengths = 0;  // over all ranks
+  Metrics metrics;                             // the stage's own
 };
 
-// A step's numbers while they are still on the device.
-struct PendingResult {
-  StepTotals totals;
-  Tensor apply;  // 0-d int32
-  std::vector<std::int64_t> head_targets;
-  Tensor loss_scale;        // 0-d fp64, this step's; undefined: 1
+// A step's numbers while they are still on the device. BORROWS the step and its objective.
+class PendingResult {
+ public:
   StepResult read() const;  // BLOCKS until the step has run
+
+ private:
+  friend class Step;
+  PendingResult(Totals totals, Tensor apply, StepFacts facts, const Objective* objective,
+                double max_grad_norm)
+      : totals_(std::move(totals)),
+        apply_(std::move(apply)),
+        facts_(std::move(facts)),
+        objective_(objective),
+        max_grad_norm_(max_grad_norm) {}
+  Totals totals_;
+  Tensor apply_;  // 0-d int32
+  StepFacts facts_;
+  const Objective* objective_;
+  double max_grad_norm_;
 };
 
 class Step {
  public:
   // BORROWS all. `reduce` is the group of the packed sum.
-  Step(parallel::Runtime& runtime, model::Transformer& model, optim::AdamW& optimizer,
-       comm::Communicator& reduce, const StepOptions& options)
-      : runtime_(runtime),
-        model_(model),
-        optimizer_(optimizer),
-        reduce_(reduce),
-        options_(options) {}
+  Step(parallel::Runtime& runtime, Objective& objective, optim::AdamW& optimizer,
+       comm::Communicator& reduce, const StepOptions& options);
 
-  // COLLECTIVE.
-  PendingResult run(const StepInput& input, bool stop_requested = false);
+  PendingResult run(const StepInput& input, bool stop_requested = false);  // COLLECTIVE
+  Totals make_totals() const;  // zeros, for a validation
 
  private:
-  void run_micro_batch(const model::Batch& batch, const std::vector<double>& scales,
-                       StepTotals& totals);
-  void add_gradient_norm(StepTotals& totals);
-  void update_loss_scale(const StepTotals& totals, const Tensor& apply);
+  void add_gradient_norm(Totals& totals);
+  Tensor may_apply(const Totals& totals, const StepFacts& facts) const;
+  void update(const StepInput& input, const StepFacts& facts, const Totals& totals,
+              const Tensor& apply);
 
   parallel::Runtime& runtime_;
-  model::Transformer& model_;
+  Objective& objective_;
   optim::AdamW& optimizer_;
   comm::Communicator& reduce_;
   StepOptions options_;
+  TotalsLayout layout_;
 };
 
 }  // namespace wmtp::training

@@ -25,6 +25,7 @@ struct StepFlags {
               rows = "full";
   std::string backend = "auto", precision = "fp32";
   int batch = 4, seq = 512, steps = 10, warm = 2, heads = 0, accumulation = 1, threads = 0;
+  int lora_rank = 0;  // 0: every parameter is trained
   double learning_rate = 1e-5, memory_gib = 0;
   bool shared_gpu = false, repeat_batch = false, offload = false;
 };
@@ -45,6 +46,14 @@ model::Recompute recompute_from_name(const std::string& name) {
                            : model::Recompute::block;
 }
 
+std::optional<model::LoraConfig> lora_of(const StepFlags& flags, const model::ModelConfig& config) {
+  if (flags.lora_rank == 0) return std::nullopt;
+  model::LoraConfig lora;  // the four attention projections of every block
+  lora.rank = flags.lora_rank;
+  lora.alpha = 2.0 * flags.lora_rank;
+  return model::checked(std::move(lora), config);
+}
+
 // What the device has, unless the command line says less.
 std::int64_t memory_limit(const StepFlags& flags, c10::Device device) {
   if (flags.memory_gib > 0) return static_cast<std::int64_t>(flags.memory_gib * (1 << 30));
@@ -56,6 +65,7 @@ void settle_recompute(const StepFlags& flags, c10::Device device, int world,
                       training::AssembleOptions& options) {
   training::MemoryRequest request;
   request.model = options.model;
+  request.lora = options.transformer.lora;
   request.parallel = options.parallel;
   request.world = world;
   request.recompute = options.transformer.recompute;
@@ -76,6 +86,7 @@ training::AssembleOptions options_of(const StepFlags& flags, const model::ModelC
   training::AssembleOptions options;
   options.model = config;
   options.transformer.recompute = recompute_from_name(flags.recompute);
+  options.transformer.lora = lora_of(flags, config);
   options.parallel.strategy = parallel::strategy_from_name(flags.strategy);
   options.parallel.param_dtype = dtype_from_name(dtype);
   options.parallel.device = device;
@@ -145,7 +156,7 @@ class Bench {
                                          flags_.rows == "mixed"};
     const int heads = static_cast<int>(config_.n_future), world = group_.world();
     training::StepInput input;
-    input.head_targets.assign(static_cast<std::size_t>(heads), 0);
+    input.facts.head_targets.assign(static_cast<std::size_t>(heads), 0);
     for (int i = 0; i < flags_.accumulation * world; ++i) {
       const bool mine = i % world == group_.rank();
       if (!mine && !shape.mixed) continue;
@@ -154,7 +165,8 @@ class Bench {
       const auto counts = training::count_targets(batch.view(), heads);
       const std::int64_t copies =
           shape.mixed ? 1 : world;  // full rows have equal counts on all ranks
-      for (std::size_t k = 0; k < counts.size(); ++k) input.head_targets[k] += counts[k] * copies;
+      for (std::size_t k = 0; k < counts.size(); ++k)
+        input.facts.head_targets[k] += counts[k] * copies;
       if (!mine) continue;
       input.micro_batches.push_back(training::upload(batch.view(), heads, model_.inv_freq()));
       tokens += static_cast<std::int64_t>(batch.tokens.size());
@@ -188,6 +200,13 @@ double median(std::vector<double> values) {
   return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
+double flops_per_token(const StepFlags& flags, const model::ModelConfig& config, double span) {
+  const auto lora = lora_of(flags, config);
+  return lora ? training::lora_flops_per_token(
+                    config, span, static_cast<double>(model::lora_parameters(config, *lora)))
+              : training::training_flops_per_token(config, span);
+}
+
 double gib(std::int64_t bytes) {
   return static_cast<double>(bytes) / (1024.0 * 1024 * 1024);
 }
@@ -212,7 +231,11 @@ nlohmann::ordered_json report_of(const StepFlags& flags, const model::ModelConfi
       {"step_s", median(measured.seconds)},
       {"min_s", *std::ranges::min_element(measured.seconds)},
       {"tok_s_rank", rate},
-      {"tflops", training::training_flops_per_token(config, measured.span) * rate / 1e12}};
+      {"tflops", flops_per_token(flags, config, measured.span) * rate / 1e12}};
+  if (const auto lora = lora_of(flags, config)) {
+    fields["lora_rank"] = lora->rank;
+    fields["trained_params"] = model::lora_parameters(config, *lora);
+  }
   if (device.is_cuda()) {
     const GpuMemory memory = cuda_tables().services.memory(device.index());
     fields["peak_gib"] = gib(memory.peak_allocated_bytes);
@@ -279,6 +302,11 @@ void add_bench_step(CLI::App& bench, Session& session) {
       ->check(CLI::IsMember({"full", "mixed"}));
   command->add_option("--heads", flags->heads, "Prediction heads (0: the preset's)")
       ->check(CLI::Range(0, 16));
+  command
+      ->add_option("--lora", flags->lora_rank,
+                   "Train adapters of this rank on the attention projections (0: all weights)")
+      ->check(CLI::Range(0, 1024))
+      ->type_name("RANK");
   command->add_option("--accumulation", flags->accumulation, "Micro-batches of a step")
       ->check(CLI::PositiveNumber);
   command->add_option("--device", flags->device, "auto, cuda or cpu");

@@ -3,10 +3,13 @@
 namespace wmtp::cli {
 
 void add_checkpoint(CLI::App& app, Session& session) {
-  CLI::App* command = app.add_subcommand("checkpoint", "Look into model folders and checkpoints");
+  CLI::App* command = app.add_subcommand(
+      "checkpoint", "Model folders and checkpoints: look into them, export them");
   command->group(kModelGroup);
   command->require_subcommand(1);
   add_checkpoint_inspect(*command, session);
+  add_checkpoint_export(*command, session);
+  add_checkpoint_merge_lora(*command, session);
 }
 
 }  // namespace wmtp::cli

@@ -4,6 +4,8 @@
 
 namespace wmtp::cli {
 
+void add_checkpoint_export(CLI::App& checkpoint, Session& session);
 void add_checkpoint_inspect(CLI::App& checkpoint, Session& session);
+void add_checkpoint_merge_lora(CLI::App& checkpoint, Session& session);
 
 }  // namespace wmtp::cli

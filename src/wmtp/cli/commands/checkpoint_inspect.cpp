@@ -1,14 +1,17 @@
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
 
+#include "wmtp/checkpoint/peft_config.h"
 #include "wmtp/checkpoint/safetensors_tensor.h"
 #include "wmtp/cli/commands/checkpoint.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/error.h"
+#include "wmtp/training/adapter_folder.h"
 #include "wmtp/training/open_model.h"
 
 namespace wmtp::cli {
@@ -109,9 +112,36 @@ void show_total(const WeightSource& source, const Session& session) {
     fmt::print("{} tensors, {} bytes\n", source.tensors().size(), bytes);
 }
 
+// As stored: the base need not be at hand.
+int inspect_adapter(const std::filesystem::path& folder, const InspectFlags& flags,
+                    const Session& session) {
+  const checkpoint::PeftConfig adapter =
+      checkpoint::read_peft_config(folder / training::kAdapterConfigFile);
+  if (session.json)
+    emit_json("adapter",
+              {{"base_model", adapter.base_model},
+               {"rank", adapter.rank},
+               {"alpha", adapter.alpha},
+               {"dropout", adapter.dropout},
+               {"rslora", adapter.rslora},
+               {"targets", adapter.targets}},
+              false);
+  else
+    fmt::print("LoRA adapter: rank {}, alpha {}{}, base {}, targets {}\n", adapter.rank,
+               adapter.alpha, adapter.rslora ? " (rsLoRA)" : "",
+               adapter.base_model.empty() ? "not named" : adapter.base_model,
+               adapter.targets.empty() ? "by pattern"
+                                       : fmt::format("{}", fmt::join(adapter.targets, ", ")));
+  const auto tensors = training::open_adapter_tensors(folder);
+  if (flags.tensors) show_tensors(*tensors, session);
+  show_total(*tensors, session);
+  return 0;
+}
+
 int inspect(const InspectFlags& flags, const Session& session) {
-  checkpoint::ModelFolder folder =
-      checkpoint::open_model_folder(checkpoint::locate_model(flags.path, environment));
+  const std::filesystem::path path = checkpoint::locate_model(flags.path, environment);
+  if (training::is_adapter_folder(path)) return inspect_adapter(path, flags, session);
+  checkpoint::ModelFolder folder = checkpoint::open_model_folder(path);
   const bool as_model = !flags.raw && folder.config_format != checkpoint::ConfigFormat::none;
   if (as_model) {
     training::OpenedModel model = training::open_model(flags.path, environment);
@@ -127,12 +157,12 @@ int inspect(const InspectFlags& flags, const Session& session) {
 }  // namespace
 
 void add_checkpoint_inspect(CLI::App& checkpoint, Session& session) {
-  CLI::App* command =
-      checkpoint.add_subcommand("inspect", "Show what a model folder or weights file holds");
+  CLI::App* command = checkpoint.add_subcommand(
+      "inspect", "Show what a model or PEFT folder or a weights file holds");
   auto flags = std::make_shared<InspectFlags>();
   command
       ->add_option("path", flags->path,
-                   "Model folder, weights file, or org/name in the local cache")
+                   "Model or PEFT folder, weights file, or org/name in the local cache")
       ->required()
       ->type_name("PATH");
   command->add_flag("--tensors", flags->tensors, "List every tensor; with --json also its SHA-256");

@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kCpuBatchTokens = 2048, kGpuBatchTokens = 16384;
 
 struct ScoreFlags {
-  std::string model, data, device = "auto", dtype, out;
+  std::string model, adapter, data, device = "auto", dtype, out;
   int heads = 0;  // 0: all
 };
 
@@ -87,7 +87,8 @@ std::string result_line(const nlohmann::ordered_json& fields) {
 void score(const Session& session, const ScoreFlags& flags, comm::ProcessGroupSession& group,
            c10::Device device) {
   const DType dtype = compute_dtype(flags, device);
-  const training::ModelSource source = training::open_model_source(flags.model, environment);
+  training::ModelSource source = training::open_model_source(flags.model, environment);
+  if (!flags.adapter.empty()) training::apply_adapter(source, flags.adapter);
   const training::ScoreOptions options{head_count(flags, source.config),
                                        device.is_cuda() ? kGpuBatchTokens : kCpuBatchTokens};
   const auto rows = training::open_token_rows(
@@ -141,9 +142,11 @@ void add_score(CLI::App& app, Session& session) {
   const auto flags = std::make_shared<ScoreFlags>();
   command
       ->add_option("--model", flags->model,
-                   "Model folder, weights file, org/name in the local cache, or a preset")
+                   "Model or PEFT folder, weights file, org/name in the local cache, or a preset")
       ->required()
       ->type_name("P");
+  command->add_option("--adapter", flags->adapter, "PEFT folder whose adapter is applied, unmerged")
+      ->type_name("A");
   command->add_option("--data", flags->data, "JSONL rows {\"ids\":[..]}, instruction rows, or text")
       ->required()
       ->type_name("FILE");

@@ -1,18 +1,30 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
 
 #include "wmtp/cli/build_id.h"
 #include "wmtp/cli/command.h"
 #include "wmtp/cli/config_flags.h"
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/cli/report.h"
+#include "wmtp/cli/stop_signals.h"
 #include "wmtp/core/log.h"
 #include "wmtp/storage/atomic_file.h"
+#include "wmtp/tensor/cuda_plugin.h"
+#include "wmtp/tensor/host_memory.h"
+#include "wmtp/tracking/console.h"
+#include "wmtp/training/run/final_export.h"
+#include "wmtp/training/run/trainer.h"
 
 namespace wmtp::cli {
 namespace {
 
 using std::chrono::seconds;
+
+constexpr int kStoppedNotSaved = 81;
 
 // A rank that cannot even start tells the others, but does not wait long for them.
 constexpr seconds kMeetToFail{20};
@@ -69,12 +81,68 @@ void make_run_folder(const config::ResolvedConfig& resolved) {
   storage::write_file_atomically(folder / "config.yaml", resolved.to_yaml());
 }
 
-int run_rank(comm::ProcessGroupSession& group, const config::ResolvedConfig& resolved) {
+std::optional<std::string> environment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+// Of one rank: the device's, or its share of the host's.
+std::int64_t memory_of(const config::Config& config, const comm::LaunchEnv& launch,
+                       c10::Device device) {
+  std::int64_t bytes =
+      device.is_cuda() ? cuda_tables().services.device_info(device.index()).total_bytes
+                       : ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGE_SIZE) / launch.local_world;
+  if (config.runtime.memory_limit_gib)
+    bytes =
+        std::min(bytes, static_cast<std::int64_t>(*config.runtime.memory_limit_gib * (1 << 30)));
+  return bytes;
+}
+
+tracking::ConsoleOptions console_options(const Session& session, const config::Config& config) {
+  const bool terminal = ::isatty(STDOUT_FILENO) != 0;
+  tracking::ConsoleOptions options;
+  options.mode = tracking::choose_mode(
+      config.logging.progress, {session.json, terminal, environment("SLURM_JOB_ID").has_value()});
+  options.style.color = session.color_on(STDOUT_FILENO);
+  options.log_interval = config.training.log_interval;
+  options.stage = config::name_of(config.experiment.stage);
+  return options;
+}
+
+int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Device device,
+             const config::ResolvedConfig& resolved) {
+  const config::Config& config = resolved.config;
   group.agree(facts_of(resolved));
   group.connect();
-  if (group.rank() == 0) make_run_folder(resolved);
-  throw Error(ErrorKind::internal, "train", "training is not in this version",
-              "`wmtp validate` and `wmtp doctor` check the configuration and the machine");
+  const bool speaks = group.rank() == 0;
+  if (speaks) make_run_folder(resolved);
+  StopSignals stop(speaks ? config.runtime.stop_file : std::filesystem::path());
+  const training::RunSite site{device, group.rank(), group.world(),
+                               memory_of(config, group.launch(), device), environment};
+  training::Trainer trainer(config, site, group);
+  std::optional<tracking::Console> console;
+  std::optional<training::RunReport> report;
+  if (speaks) {
+    console.emplace(std::cout, console_options(session, config));
+    report.emplace(config, *console, trainer.facts());
+    if (!trainer.policy().recompute_reason.empty())
+      log::info("train", "{}", trainer.policy().recompute_reason);
+  }
+  const training::RunEnd end =
+      trainer.run(report ? &*report : nullptr, [&stop] { return stop.requested(); });
+  const bool stopped = end == training::RunEnd::stopped;
+  std::vector<std::pair<std::string, std::string>> paths;
+  if (!stopped)
+    if (const auto folder = training::export_final(trainer, resolved.to_yaml(), group))
+      paths.emplace_back("final", folder->string());
+  if (report)
+    report->finished(trainer.state(),
+                     stopped                               ? "stopped"
+                     : end == training::RunEnd::early_stop ? "early_stop"
+                                                           : "completed",
+                     paths);
+  if (stopped) log::warn("train", "stopped on request at step {}, not saved", trainer.state().step);
+  return stopped ? kStoppedNotSaved : 0;
 }
 
 // A failure before the meeting: meet only to tell the others, so that none waits in vain.
@@ -105,8 +173,10 @@ int train(const Session& session, const TrainFlags& flags) {
   if (launch.rank == 0)
     for (const std::string& notice : resolved->notices) log::warn("config", "{}", notice);
   set_threads(launch, static_cast<int>(resolved->config.runtime.threads));
-  return run_as_rank(session, std::move(run), [&resolved](comm::ProcessGroupSession& group) {
-    return run_rank(group, *resolved);
+  keep_freed_host_memory();
+  const c10::Device device = run.options.device;
+  return run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
+    return run_rank(session, group, device, *resolved);
   });
 }
 

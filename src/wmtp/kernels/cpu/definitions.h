@@ -5,9 +5,12 @@
 #include "wmtp/kernels/attention.h"
 #include "wmtp/kernels/cross_entropy.h"
 #include "wmtp/kernels/dropout.h"
+#include "wmtp/kernels/response_stats.h"
 #include "wmtp/kernels/rms_norm.h"
 #include "wmtp/kernels/rope.h"
 #include "wmtp/kernels/swiglu.h"
+#include "wmtp/kernels/top_k.h"
+#include "wmtp/kernels/value_scan.h"
 
 namespace wmtp::kernels::cpu {
 
@@ -53,5 +56,12 @@ void adamw_rounded(const AdamW& args);  // bf16 param
 
 template <class T>
 void add_squared_norm(const Tensor& flat, const Tensor& out);
+
+template <class T>
+void value_scan(const ValueScan& args);
+template <class T>
+void response_stats(const Tensor& values_N, const Responses& responses, const Tensor& stats_DS);
+template <class T>
+void top_k(const TopK& args);
 
 }  // namespace wmtp::kernels::cpu

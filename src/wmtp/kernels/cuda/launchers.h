@@ -7,6 +7,8 @@
 #pragma once
 #include <cstdint>
 
+#include "wmtp/kernels/scan_kind.h"
+
 namespace wmtp::kernels {
 
 enum class Element : int { fp32 = 0, bf16 = 1, fp16 = 2 };
@@ -123,6 +125,33 @@ struct CudaSquaredNorm {
   std::int64_t size;
 };
 
+struct CudaValueScan {
+  ScanKind kind;
+  const float *values, *reward;  // reward may be null for gae_value
+  const std::uint8_t* mask;
+  const std::int32_t* doc_start;  // [num_docs + 1]
+  float* out;
+  std::int32_t* bad;  // [num_docs]; may be null
+  std::int64_t num_docs;
+  float gamma, lambda, v_init;
+};
+
+struct CudaResponseStats {
+  const float* values;
+  const std::uint8_t* mask;
+  const std::int32_t* doc_start;  // [num_docs + 1]
+  double* stats;                  // [num_docs, 6], the columns of ResponseStat
+  std::int64_t num_docs;
+};
+
+struct CudaTopK {
+  const float* scores;
+  const std::uint8_t* valid;  // may be null
+  float* selected;
+  double* summary;  // n, c, theta
+  std::int64_t size, share_millionths;
+};
+
 struct CudaKernels {
   int (*rms_norm)(const CudaRmsNorm&, void* stream);
   int (*rms_norm_backward)(const CudaRmsNormBackward&, void* stream);
@@ -136,6 +165,9 @@ struct CudaKernels {
   int (*adamw_rounded)(const CudaAdamW&, void* stream);
   int (*dropout)(const CudaDropout&, void* stream);
   int (*squared_norm)(const CudaSquaredNorm&, void* stream);
+  int (*value_scan)(const CudaValueScan&, void* stream);
+  int (*response_stats)(const CudaResponseStats&, void* stream);
+  int (*top_k)(const CudaTopK&, void* stream);
   const char* (*error_text)(int code);
 };
 

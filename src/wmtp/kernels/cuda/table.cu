@@ -16,6 +16,9 @@ int launch_adamw(const CudaAdamW&, void*);
 int launch_adamw_rounded(const CudaAdamW&, void*);
 int launch_dropout(const CudaDropout&, void*);
 int launch_squared_norm(const CudaSquaredNorm&, void*);
+int launch_value_scan(const CudaValueScan&, void*);
+int launch_response_stats(const CudaResponseStats&, void*);
+int launch_top_k(const CudaTopK&, void*);
 
 namespace {
 
@@ -38,6 +41,9 @@ const CudaKernels& cuda_kernels() {
                                  launch_adamw_rounded,
                                  launch_dropout,
                                  launch_squared_norm,
+                                 launch_value_scan,
+                                 launch_response_stats,
+                                 launch_top_k,
                                  error_text};
   return table;
 }

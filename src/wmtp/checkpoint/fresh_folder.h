@@ -1,0 +1,36 @@
+// A folder that appears under its name whole and durable, or not at all: filled beside its target
+// under another name, then renamed. An older folder of that name is replaced in one step, so
+// nothing of it is left among the new files.
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <string_view>
+
+namespace wmtp::checkpoint {
+
+class FreshFolder {
+ public:
+  // Makes the folder to fill. An existing target may be replaced if it is a folder of which
+  // `replaceable` accepts every entry's name; otherwise Error config names the first that is not.
+  // Failures of the file system, here and below, are ErrorKind::io.
+  using Replaceable = std::function<bool(std::string_view name)>;
+  FreshFolder(const std::filesystem::path& target, const Replaceable& replaceable);
+  FreshFolder(const FreshFolder&) = delete;
+  FreshFolder& operator=(const FreshFolder&) = delete;
+  // Without commit() everything in path() is removed and the target stays as it was.
+  ~FreshFolder();
+
+  const std::filesystem::path& path() const { return temporary_; }
+  const std::filesystem::path& target() const { return target_; }
+  // BLOCKS until the folder is on the disk under its name. REQUIRES that the files in it are on
+  // the disk. May be called once.
+  void commit();
+
+ private:
+  void replace();
+
+  std::filesystem::path target_, temporary_;
+  bool committed_ = false;
+};
+
+}  // namespace wmtp::checkpoint

@@ -1,0 +1,57 @@
+#include "wmtp/cli/stop_signals.h"
+
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <system_error>
+
+namespace wmtp::cli {
+namespace {
+
+constexpr int kNotSaved = 81;
+constexpr std::int64_t kRepeatWindowMs = 2000;
+
+// Of the process, since signals are.
+std::atomic<std::int64_t> first_notice_ms{0};
+
+std::int64_t now_ms() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
+// Schedulers repeat SIGTERM within milliseconds: the same notice. A person who presses Ctrl-C again
+// means it.
+extern "C" void note_stop(int signal) {
+  const std::int64_t now = now_ms();
+  std::int64_t none = 0;
+  if (first_notice_ms.compare_exchange_strong(none, now)) return;
+  if (signal != SIGINT && now - first_notice_ms.load() < kRepeatWindowMs) return;
+  ::_exit(kNotSaved);
+}
+
+}  // namespace
+
+StopSignals::StopSignals(std::filesystem::path stop_file)
+    : stop_file_(std::move(stop_file)), looked_(Clock::now()) {
+  std::error_code ignored;
+  if (!stop_file_.empty()) std::filesystem::remove(stop_file_, ignored);
+  struct sigaction action {};
+  action.sa_handler = note_stop;
+  action.sa_flags = SA_RESTART;
+  for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) ::sigaction(signal, &action, nullptr);
+}
+
+bool StopSignals::requested() {
+  if (first_notice_ms.load() != 0 || found_) return true;
+  if (stop_file_.empty() || seconds_since(looked_) < 1) return false;
+  looked_ = Clock::now();
+  std::error_code ignored;
+  found_ = std::filesystem::exists(stop_file_, ignored);
+  if (found_) std::filesystem::remove(stop_file_, ignored);
+  return found_;
+}
+
+}  // namespace wmtp::cli

@@ -1,0 +1,25 @@
+// Requests to stop, from signals and from the stop file. Handlers only note them; the training loop
+// asks between steps. A second request that is no mere repeat leaves at once with 81.
+#pragma once
+#include <chrono>
+#include <filesystem>
+
+#include "wmtp/core/time.h"
+
+namespace wmtp::cli {
+
+class StopSignals {
+ public:
+  // Installs handlers of SIGTERM, SIGUSR1 and SIGINT for the rest of the process. `stop_file` is
+  // looked for at most once a second; an old one is removed here. Empty: none.
+  explicit StopSignals(std::filesystem::path stop_file);
+
+  bool requested();
+
+ private:
+  std::filesystem::path stop_file_;
+  Clock::time_point looked_;
+  bool found_ = false;
+};
+
+}  // namespace wmtp::cli

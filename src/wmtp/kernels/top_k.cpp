@@ -1,0 +1,42 @@
+#include "wmtp/kernels/top_k.h"
+
+#include "wmtp/core/error.h"
+#include "wmtp/kernels/checks.h"
+#include "wmtp/kernels/cpu/definitions.h"
+#include "wmtp/kernels/cuda_launch.h"
+#include "wmtp/kernels/responses.h"
+
+namespace wmtp::kernels {
+namespace {
+
+void check(const TopK& args) {
+  const Demands demands("top_k", args.scores_M);
+  const DType dtype = args.scores_M.scalar_type();
+  const std::int64_t size = args.scores_M.numel();
+  demands.vector("scores", args.scores_M, size, dtype)
+      .vector("selected", args.selected_M, size, dtype)
+      .vector("summary", args.summary_3, 3, kFloat64);
+  if (args.valid_M.defined()) demands.vector("valid", args.valid_M, size, kMaskType);
+  WMTP_CHECK(args.share_millionths > 0 && args.share_millionths <= 1'000'000,
+             "top_k: the share must lie in (0, 1]");
+}
+
+void on_gpu(const TopK& a) {
+  element_of("top_k", a.scores_M);
+  CudaTopK args{};
+  args.scores = floats_of(a.scores_M), args.selected = floats_of(a.selected_M);
+  args.valid = static_cast<const std::uint8_t*>(data_of(a.valid_M));
+  args.summary = a.summary_3.data_ptr<double>();
+  args.size = a.scores_M.size(0), args.share_millionths = a.share_millionths;
+  check_launch("top_k", gpu_kernels().top_k(args, gpu_stream()));
+}
+
+}  // namespace
+
+void top_k(const TopK& args) {
+  check(args);
+  if (args.scores_M.is_cuda()) return on_gpu(args);
+  is_double_on_cpu("top_k", args.scores_M) ? cpu::top_k<double>(args) : cpu::top_k<float>(args);
+}
+
+}  // namespace wmtp::kernels

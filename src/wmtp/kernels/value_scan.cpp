@@ -1,0 +1,45 @@
+#include "wmtp/kernels/value_scan.h"
+
+#include "wmtp/kernels/cpu/definitions.h"
+#include "wmtp/kernels/cuda_launch.h"
+
+namespace wmtp::kernels {
+namespace {
+
+void check(const ValueScan& args) {
+  const Demands demands("value_scan", args.values_N);
+  const DType dtype = args.values_N.scalar_type();
+  check_responses(demands, args.responses, args.values_N);
+  demands.vector("out", args.out_N, args.values_N.size(0), dtype);
+  const std::int64_t num_docs = args.responses.num_docs();
+  if (args.kind != ScanKind::gae_value)
+    demands.vector("reward", args.responses.reward_D, num_docs, dtype);
+  if (args.bad_D.defined()) demands.vector("bad", args.bad_D, num_docs, kInt32);
+}
+
+void on_gpu(const ValueScan& a) {
+  element_of("value_scan", a.values_N);
+  CudaValueScan args{};
+  args.kind = a.kind;
+  args.values = floats_of(a.values_N), args.out = floats_of(a.out_N);
+  if (a.kind != ScanKind::gae_value) args.reward = floats_of(a.responses.reward_D);
+  args.mask = a.responses.mask_N.data_ptr<std::uint8_t>();
+  args.doc_start = a.responses.doc_start_D1.data_ptr<std::int32_t>();
+  args.bad = static_cast<std::int32_t*>(data_of(a.bad_D));
+  args.num_docs = a.responses.num_docs();
+  args.gamma = static_cast<float>(a.gamma), args.lambda = static_cast<float>(a.lambda);
+  args.v_init = static_cast<float>(a.v_init);
+  check_launch("value_scan", gpu_kernels().value_scan(args, gpu_stream()));
+}
+
+}  // namespace
+
+void value_scan(const ValueScan& args) {
+  check(args);
+  if (args.responses.num_docs() == 0) return;
+  if (args.values_N.is_cuda()) return on_gpu(args);
+  is_double_on_cpu("value_scan", args.values_N) ? cpu::value_scan<double>(args)
+                                                : cpu::value_scan<float>(args);
+}
+
+}  // namespace wmtp::kernels

@@ -1,0 +1,142 @@
+#include "wmtp/losses/value_loss.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/softplus.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include "wmtp/core/error.h"
+#include "wmtp/kernels/response_stats.h"
+#include "wmtp/kernels/value_scan.h"
+
+namespace wmtp::losses {
+namespace {
+
+// v - target of response tokens in fp64, 0 elsewhere.
+Tensor errors(const Tensor& values_N, const Tensor& targets_N, const Tensor& is_in_N) {
+  return at::where(is_in_N, values_N.to(kFloat64) - targets_N.to(kFloat64), 0.0);
+}
+
+Tensor count_bad(const Tensor& values_N, const Tensor& is_in_N) {
+  return values_N.isfinite().logical_not_().logical_and_(is_in_N).sum(kInt64);
+}
+
+Tensor stats_of(const Tensor& values_N, const Documents& docs) {
+  const Tensor stats_DS =
+      at::empty({docs.num_docs(), kernels::kNumResponseStats}, values_N.options().dtype(kFloat64));
+  kernels::response_stats(values_N, docs, stats_DS);
+  return stats_DS;
+}
+
+// What one token's loss counts for in the step's.
+Tensor shares(const ValueLossOptions& options, const Tensor& values_N, const Documents& docs,
+              const ValueCounts& counts) {
+  const auto wide = values_N.options().dtype(kFloat64);
+  const bool by_token = options.reduction == ValueReduction::token;
+  const double whole = by_token ? counts.tokens : counts.sequences;
+  if (whole <= 0) return at::zeros({}, wide);
+  if (by_token) return at::zeros({}, wide).add_(1 / whole);
+  const Tensor count_D = stats_of(values_N, docs).select(1, kernels::kStatCount);
+  return at::index_select(count_D, 0, docs.document_N).mul_(whole).reciprocal_();
+}
+
+struct LossAndSlope {
+  Tensor loss_N, slope_N;
+};
+
+LossAndSlope per_token(const ValueLossOptions& options, const Tensor& error_N) {
+  const bool huber =
+      options.type == ValueLossType::lambda_return && options.loss_fn == ValueLossFn::huber;
+  if (!huber) return {error_N.square(), 2 * error_N};
+  const double delta = options.huber_delta;
+  const Tensor is_near = error_N.abs().lt(delta);
+  return {at::where(is_near, error_N.square() / (2 * delta), error_N.abs() - delta / 2),
+          at::where(is_near, error_N / delta, error_N.sign())};
+}
+
+Documents with_reward_of(const Documents& docs, const Tensor& values_N) {
+  Documents out = docs;
+  out.reward_D = docs.reward_D.to(values_N.scalar_type());
+  return out;
+}
+
+struct Targets {
+  Tensor targets_N, bad;
+};
+
+Targets targets_and_bad(const ValueLossOptions& options, const Tensor& values_N,
+                        const Documents& docs) {
+  const Tensor is_in_N = docs.mask_N.ne(0);
+  const Documents same = with_reward_of(docs, values_N);
+  if (options.type == ValueLossType::mse)
+    return {at::where(is_in_N, at::index_select(same.reward_D, 0, docs.document_N), 0.0),
+            count_bad(values_N, is_in_N)};
+  WMTP_CHECK(options.type == ValueLossType::lambda_return, "pairs have no target per token");
+  const Tensor bad_D = at::empty({docs.num_docs()}, values_N.options().dtype(kInt32));
+  const kernels::ValueScan scan{
+      kernels::ScanKind::lambda_return, options.gamma, options.lambda, 0, values_N, same,
+      at::empty_like(values_N),         bad_D};
+  kernels::value_scan(scan);
+  return {scan.out_N, bad_D.sum(kInt64)};
+}
+
+}  // namespace
+
+void check(const ValueLossOptions& options) {
+  const auto refuse = [](const std::string& fact, const char* hint) {
+    throw Error(ErrorKind::config, "losses", fact, hint);
+  };
+  if (!(options.huber_delta > 0))
+    refuse(fmt::format("value_loss.huber_delta is {}", options.huber_delta), "it must be above 0");
+  if (!(options.gamma > 0 && options.gamma <= 1))
+    refuse(fmt::format("value_loss.gamma is {}", options.gamma), "it must lie in (0, 1]");
+  if (!(options.lambda >= 0 && options.lambda <= 1))
+    refuse(fmt::format("lambda of the lambda-return is {}", options.lambda),
+           "it must lie in [0, 1]");
+}
+
+Tensor value_targets(const ValueLossOptions& options, const Tensor& values_N,
+                     const Documents& docs) {
+  check(options);
+  return targets_and_bad(options, values_N, docs).targets_N;
+}
+
+ValueLoss value_loss(const ValueLossOptions& options, const Tensor& values_N, const Documents& docs,
+                     const ValueCounts& counts) {
+  check(options);
+  const Targets targets = targets_and_bad(options, values_N, docs);
+  const Tensor is_in_N = docs.mask_N.ne(0);
+  const LossAndSlope token = per_token(options, errors(values_N, targets.targets_N, is_in_N));
+  const Tensor share = shares(options, values_N, docs, counts);
+  const Tensor loss_N = at::where(is_in_N, token.loss_N * share, 0.0);
+  const Tensor slope_N = at::where(is_in_N, token.slope_N * share, 0.0);
+  return {loss_N.sum(), slope_N.to(values_N.scalar_type()), targets.bad};
+}
+
+ValueLoss pairwise_loss(const Tensor& values_N, const Documents& docs, const Tensor& pair_role_D,
+                        const ValueCounts& counts) {
+  const Tensor is_in_N = docs.mask_N.ne(0), stats_DS = stats_of(values_N, docs);
+  const PairGaps pairs = pair_gaps(stats_DS, pair_role_D);
+  const double share = counts.pairs > 0 ? 1 / counts.pairs : 0;
+  const Tensor loss_D = at::where(pairs.is_pair_D, at::softplus(pairs.gap_D.neg()) * share, 0.0);
+  const Tensor slope_D = at::where(pairs.is_pair_D, at::sigmoid(pairs.gap_D.neg()) * -share, 0.0);
+  const Tensor dmean_D = (slope_D - of_previous(slope_D)) / stats_DS.select(1, kernels::kStatCount);
+  const Tensor in_pair_D = pairs.is_pair_D.logical_or(of_previous(pairs.is_pair_D));
+  const Tensor is_read_N = at::index_select(in_pair_D, 0, docs.document_N).logical_and_(is_in_N);
+  const Tensor dvalues_N = at::where(is_read_N, at::index_select(dmean_D, 0, docs.document_N), 0.0);
+  return {loss_D.sum(), dvalues_N.to(values_N.scalar_type()), count_bad(values_N, is_read_N)};
+}
+
+Tensor value_mse_sums(const Tensor& values_N, const Documents& docs) {
+  const Tensor is_in_N = docs.mask_N.ne(0);
+  const Tensor rewards_N = at::index_select(docs.reward_D, 0, docs.document_N);
+  return at::stack({errors(values_N, rewards_N, is_in_N).square().sum(), is_in_N.sum(kFloat64)});
+}
+
+}  // namespace wmtp::losses

@@ -1,0 +1,20 @@
+#include "wmtp/tracking/jsonl_sink.h"
+
+#include <cmath>
+
+namespace wmtp::tracking {
+
+void JsonlSink::point(const Point& point) {
+  // Milliseconds are enough for a label and keep lines short.
+  OrderedJson line{{"step", point.step}, {"time", std::round(point.time_s * 1e3) / 1e3}};
+  for (const auto& [name, value] : point.values) line[name] = json_number(value);
+  file_.line(line);
+}
+
+void JsonlSink::event(std::string_view name, const OrderedJson& fields) {
+  OrderedJson line{{"event", name}};
+  line.update(fields);
+  file_.line(line);
+}
+
+}  // namespace wmtp::tracking

@@ -1,0 +1,20 @@
+// metrics.jsonl: {"step": 10, "time": 1763200000.123, "train/loss": 1.5, ...} a line, and
+// {"event": "resume", "step": 10}.
+#pragma once
+#include "wmtp/tracking/append_file.h"
+#include "wmtp/tracking/sink.h"
+
+namespace wmtp::tracking {
+
+class JsonlSink : public Sink {
+ public:
+  explicit JsonlSink(std::filesystem::path path) : file_(std::move(path)) {}
+  void point(const Point& point) override;
+  void event(std::string_view name, const OrderedJson& fields) override;
+  void flush() override {}  // every line is written at once
+
+ private:
+  AppendFile file_;
+};
+
+}  // namespace wmtp::tracking

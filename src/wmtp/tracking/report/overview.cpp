@@ -1,0 +1,139 @@
+#include "wmtp/tracking/report/overview.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "wmtp/core/time.h"
+#include "wmtp/tracking/append_file.h"
+#include "wmtp/tracking/report/html_text.h"
+#include "wmtp/tracking/table.h"
+
+namespace wmtp::tracking {
+namespace {
+
+std::string last_text(const RunData& run, const std::string& metric) {
+  const auto value = run.last(metric);
+  return value ? short_number(*value) : "-";
+}
+
+std::string median_text(const Series* points) {
+  if (!points) return "-";
+  std::vector<double> values;
+  for (const SeriesPoint& point : *points)
+    if (std::isfinite(point.value)) values.push_back(point.value);
+  if (values.empty()) return "-";
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return fmt::format("{:.0f}", *middle);
+}
+
+OrderedJson run_json(const RunData& run) {
+  OrderedJson series = OrderedJson::object();
+  for (const auto& [name, points] : run.series) {
+    OrderedJson list = OrderedJson::array();
+    for (const SeriesPoint& point : points)
+      list.push_back(OrderedJson::array({point.step, json_number(point.value)}));
+    series[name] = std::move(list);
+  }
+  OrderedJson best = nullptr;
+  if (run.best)
+    best = {{"metric", run.best->metric},
+            {"value", json_number(run.best->value)},
+            {"step", run.best->step}};
+  return {{"name", run.name},
+          {"folder", run.folder.string()},
+          {"stage", run.stage},
+          {"last_step", run.last_step},
+          {"wall_time_s", json_number(run.wall_time_s)},
+          {"restarts", run.restarts},
+          {"best", best},
+          {"paths", OrderedJson(std::map(run.paths.begin(), run.paths.end()))},
+          {"notices", run.notices},
+          {"series", series}};
+}
+
+}  // namespace
+
+std::vector<std::string> overview_header() {
+  return {"run",      "stage",      "steps", "train loss", "last val loss",
+          "best val", "tokens/sec", "time",  "restarts"};
+}
+
+std::vector<std::string> overview_cells(const RunData& run) {
+  return {run.name,
+          run.stage.empty() ? "-" : run.stage,
+          std::to_string(run.last_step),
+          last_text(run, "train/loss"),
+          last_text(run, "val/loss"),
+          run.best ? fmt::format("{} at {}", short_number(run.best->value), run.best->step) : "-",
+          median_text(run.find("perf/tokens_per_sec")),
+          format_duration(run.wall_time_s),
+          std::to_string(run.restarts.size())};
+}
+
+std::vector<std::vector<std::string>> config_differences(const std::vector<RunData>& runs) {
+  std::vector<std::vector<std::string>> rows;
+  std::map<std::string, std::vector<std::string>> values;
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    for (const auto& [key, value] : runs[i].config) {
+      auto& row = values[key];
+      row.resize(runs.size(), "-");
+      row[i] = value;
+    }
+  for (auto& [key, row] : values) {
+    if (std::all_of(row.begin(), row.end(), [&](const auto& cell) { return cell == row[0]; }))
+      continue;
+    row.insert(row.begin(), key);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::string report_text(const std::vector<RunData>& runs, bool compare, bool color) {
+  Table overview(overview_header());
+  for (const RunData& run : runs) overview.add_row(overview_cells(run));
+  std::string out = overview.text(color);
+  for (const RunData& run : runs) {
+    for (const std::int64_t step : run.restarts)
+      out += fmt::format("{}: continued from step {}\n", run.name, step);
+    for (const std::string& notice : run.notices) out += notice + "\n";
+  }
+  std::vector<std::string> header{"metric"};
+  std::map<std::string, std::vector<std::string>> rows;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    header.push_back(runs[i].name);
+    for (const auto& [name, points] : runs[i].series) {
+      auto& row = rows[name];
+      row.resize(runs.size(), "-");
+      row[i] = short_number(points.back().value);
+    }
+  }
+  Table last(header);
+  for (auto& [name, row] : rows) {
+    row.insert(row.begin(), name);
+    last.add_row(row);
+  }
+  out += "\n" + last.text(color);
+  if (!compare) return out;
+  header[0] = "key";
+  Table differences(header);
+  for (const auto& row : config_differences(runs)) differences.add_row(row);
+  return out + "\n" + differences.text(color);
+}
+
+OrderedJson report_json(const std::vector<RunData>& runs, bool compare) {
+  OrderedJson list = OrderedJson::array();
+  for (const RunData& run : runs) list.push_back(run_json(run));
+  OrderedJson out{{"runs", std::move(list)}};
+  if (!compare) return out;
+  OrderedJson differences = OrderedJson::object();
+  for (const auto& row : config_differences(runs))
+    differences[row[0]] = std::vector<std::string>(row.begin() + 1, row.end());
+  out["config_differences"] = std::move(differences);
+  return out;
+}
+
+}  // namespace wmtp::tracking

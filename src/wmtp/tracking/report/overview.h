@@ -1,0 +1,20 @@
+// What the three forms of the report share: one line per run, and what differs between runs.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "wmtp/core/json.h"
+#include "wmtp/tracking/report/run_data.h"
+
+namespace wmtp::tracking {
+
+std::vector<std::string> overview_header();
+std::vector<std::string> overview_cells(const RunData& run);  // beside the header
+
+// (key, value in each run) of every configuration key that is not the same in all.
+std::vector<std::vector<std::string>> config_differences(const std::vector<RunData>& runs);
+
+std::string report_text(const std::vector<RunData>& runs, bool compare, bool color);
+OrderedJson report_json(const std::vector<RunData>& runs, bool compare);
+
+}  // namespace wmtp::tracking

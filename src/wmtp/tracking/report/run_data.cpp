@@ -1,0 +1,177 @@
+#include "wmtp/tracking/report/run_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "wmtp/config/canonical.h"
+#include "wmtp/config/yaml_reader.h"
+#include "wmtp/core/error.h"
+#include "wmtp/core/file.h"
+#include "wmtp/tracking/report/json_lines.h"
+
+namespace wmtp::tracking {
+namespace {
+
+using KeyValues = std::vector<std::pair<std::string, std::string>>;
+
+struct MetricsReader {
+  RunData& run;
+  std::map<std::string, std::map<std::int64_t, double>> values;  // a later line replaces
+  std::optional<double> first_time_s;
+
+  void take(const JsonLine& line) {
+    if (line.object.contains("event")) {
+      if (line.object["event"] == "resume")
+        run.restarts.push_back(integer_field(line, line.object, "step"));
+      return;
+    }
+    const std::int64_t step = integer_field(line, line.object, "step");
+    const double time_s = number_of(line, field(line, line.object, "time"), "time");
+    if (!first_time_s) first_time_s = time_s;
+    run.wall_time_s = time_s - *first_time_s;
+    run.last_step = std::max(run.last_step, step);
+    for (const auto& [key, value] : line.object.items())
+      if (key != "step" && key != "time") values[key][step] = number_of(line, value, key);
+  }
+};
+
+void read_metrics(RunData& run) {
+  const auto path = run.folder / kMetricsFile;
+  if (!std::filesystem::exists(path))
+    throw Error(ErrorKind::data, "report",
+                fmt::format("{} has no {}", run.folder.string(), kMetricsFile),
+                "is it the run folder (runtime.run_dir), and was tracking.jsonl on?");
+  MetricsReader reader{run, {}, {}};
+  for_each_json_line(path, run.notices, [&](const JsonLine& line) { reader.take(line); });
+  if (reader.values.empty())
+    throw Error(ErrorKind::data, "report", fmt::format("{}: no step was recorded", path.string()),
+                "the first line is written after the first step");
+  for (const auto& [key, points] : reader.values)
+    for (const auto& [step, value] : points) run.series[key].push_back({step, value});
+}
+
+DecodedSample read_sample(const JsonLine& line) {
+  DecodedSample sample{.step = integer_field(line, line.object, "step"),
+                       .stage = text_field(line, line.object, "stage"),
+                       .tokens = {}};
+  for (const Json& item : array_field(line, line.object, "tokens")) {
+    SampleToken token;
+    token.text = text_field(line, item, "t");
+    token.is_target = integer_field(line, item, "m") != 0;
+    token.weight = number_of(line, field(line, item, "w"), "w");
+    if (const Json& value = field(line, item, "v"); !value.is_null())
+      token.value = number_of(line, value, "v");
+    if (!field(line, item, "sel").is_null())
+      for (const Json& flag : array_field(line, item, "sel"))
+        token.selected.push_back(number_of(line, flag, "sel") != 0 ? 1 : 0);
+    sample.tokens.push_back(std::move(token));
+  }
+  return sample;
+}
+
+Histogram read_histogram(const JsonLine& line) {
+  Histogram histogram{.step = integer_field(line, line.object, "step"),
+                      .name = text_field(line, line.object, "name"),
+                      .edges = {},
+                      .counts = {}};
+  for (const Json& edge : array_field(line, line.object, "edges"))
+    histogram.edges.push_back(number_of(line, edge, "edges"));
+  for (const Json& count : array_field(line, line.object, "counts"))
+    histogram.counts.push_back(
+        static_cast<std::uint64_t>(std::max(0.0, number_of(line, count, "counts"))));
+  const bool rising = std::is_sorted(histogram.edges.begin(), histogram.edges.end());
+  const bool finite = std::all_of(histogram.edges.begin(), histogram.edges.end(),
+                                  [](double edge) { return std::isfinite(edge); });
+  const bool empty = histogram.edges.empty() && histogram.counts.empty();
+  if (!rising || !finite || (!empty && histogram.edges.size() != histogram.counts.size() + 1))
+    throw Error(ErrorKind::data, "report",
+                fmt::format("{}: {} edges do not bound {} counts", line.where,
+                            histogram.edges.size(), histogram.counts.size()));
+  return histogram;
+}
+
+// {"a": {"b": 1}} -> ("a.b", "1")
+void flatten(const OrderedJson& value, const std::string& key, KeyValues& out) {
+  if (!value.is_object()) {
+    out.emplace_back(key, value.is_string() ? value.get<std::string>() : config::yaml_text(value));
+    return;
+  }
+  for (const auto& [name, inner] : value.items())
+    flatten(inner, key.empty() ? name : key + "." + name, out);
+}
+
+void read_config(RunData& run) {
+  const auto path = run.folder / kConfigFile;
+  if (!std::filesystem::exists(path)) return;
+  run.config_yaml = read_file(path, config::YamlLimits::kBytes, ErrorKind::data);
+  config::Problems problems;
+  const auto tree = config::read_yaml(run.config_yaml, problems.add_file(path.string()), problems);
+  if (!problems.empty() || !tree)
+    throw Error(ErrorKind::data, "report", fmt::format("{} is no configuration", path.string()),
+                "`wmtp validate` tells what is wrong with it");
+  flatten(config::json_of(*tree), "", run.config);
+  for (const auto& [key, value] : run.config)
+    if (key == "experiment.stage") run.stage = value;
+}
+
+void read_summary(RunData& run) {
+  const auto path = run.folder / kSummaryFile;
+  if (!std::filesystem::exists(path)) return;
+  const JsonLine summary{read_json(path), path.string()};
+  if (const Json& best = field(summary, summary.object, "best"); !best.is_null())
+    run.best = Best{text_field(summary, best, "metric"),
+                    number_of(summary, field(summary, best, "value"), "value"),
+                    integer_field(summary, best, "step")};
+  for (const auto& [name, value] : field(summary, summary.object, "paths").items())
+    run.paths.emplace_back(name, value.is_string() ? value.get<std::string>() : value.dump());
+  if (run.stage.empty()) run.stage = text_field(summary, summary.object, "stage");
+}
+
+// A run that has not ended has no summary yet: its best validation so far.
+void find_best(RunData& run) {
+  const Series* losses = run.find("val/loss");
+  if (run.best || !losses) return;
+  for (const SeriesPoint& point : *losses)
+    if (std::isfinite(point.value) && (!run.best || point.value < run.best->value))
+      run.best = Best{"val/loss", point.value, point.step};
+}
+
+}  // namespace
+
+const Series* RunData::find(const std::string& metric) const {
+  const auto found = series.find(metric);
+  return found == series.end() ? nullptr : &found->second;
+}
+
+std::optional<double> RunData::last(const std::string& metric) const {
+  const Series* points = find(metric);
+  return points ? std::optional(points->back().value) : std::nullopt;
+}
+
+RunData read_run(const std::filesystem::path& folder) {
+  RunData run;
+  run.folder = folder;
+  if (!std::filesystem::is_directory(folder))
+    throw Error(ErrorKind::config, "report", fmt::format("{} is no folder", folder.string()),
+                "name the run folder (runtime.run_dir) of a training run");
+  run.name = std::filesystem::canonical(folder).filename().string();
+  read_metrics(run);
+  if (std::filesystem::exists(folder / kSamplesFile))
+    for_each_json_line(folder / kSamplesFile, run.notices,
+                       [&](const JsonLine& line) { run.samples.push_back(read_sample(line)); });
+  if (std::filesystem::exists(folder / kHistogramsFile))
+    for_each_json_line(folder / kHistogramsFile, run.notices, [&](const JsonLine& line) {
+      run.histograms.push_back(read_histogram(line));
+    });
+  if (std::filesystem::exists(folder / kEnvironmentFile))
+    flatten(OrderedJson(read_json(folder / kEnvironmentFile)), "", run.environment);
+  read_config(run);
+  read_summary(run);
+  find_best(run);
+  if (run.stage.empty() && !run.samples.empty()) run.stage = run.samples.front().stage;
+  return run;
+}
+
+}  // namespace wmtp::tracking

@@ -1,0 +1,49 @@
+// A run folder as the report sees it.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "wmtp/core/json.h"
+#include "wmtp/tracking/run_files.h"
+#include "wmtp/tracking/sample_view.h"
+
+namespace wmtp::tracking {
+
+struct SeriesPoint {
+  std::int64_t step = 0;
+  double value = 0;  // may be NaN or infinite
+};
+using Series = std::vector<SeriesPoint>;  // by rising step, each step once
+
+struct RunData {
+  std::string name;  // the folder's
+  std::filesystem::path folder;
+  std::string stage;                     // "" where no file tells
+  std::map<std::string, Series> series;  // by metric name
+  std::vector<std::int64_t> restarts;    // the step each resume continued from
+  std::int64_t last_step = 0;
+  double wall_time_s = 0;  // from the first to the last line
+  std::optional<Best> best;
+  std::vector<std::pair<std::string, std::string>> paths;   // what the run says it wrote
+  std::string config_yaml;                                  // "" where there is none
+  std::vector<std::pair<std::string, std::string>> config;  // its keys and values, flat
+  std::vector<std::pair<std::string, std::string>> environment;
+  std::vector<DecodedSample> samples;
+  std::vector<Histogram> histograms;
+  std::vector<std::string> notices;  // what was left out
+
+  const Series* find(const std::string& metric) const;
+  std::optional<double> last(const std::string& metric) const;
+};
+
+// Reads metrics.jsonl (required) and what else is there. A folder that is missing is
+// ErrorKind::config; one without metrics, without a single step, or with a damaged file is
+// ErrorKind::data naming file and line.
+RunData read_run(const std::filesystem::path& folder);
+
+}  // namespace wmtp::tracking

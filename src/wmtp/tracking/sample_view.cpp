@@ -1,0 +1,122 @@
+#include "wmtp/tracking/sample_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
+
+namespace wmtp::tracking {
+namespace {
+
+constexpr const char* kReset = "\x1b[0m";
+constexpr const char* kDim = "\x1b[2m";
+// Backgrounds of the 256-colour palette from no weight to the largest one, readable on both black
+// and white screens since the text colour is set too.
+constexpr std::array<int, 5> kShades{236, 238, 24, 25, 31};
+
+struct WeightFacts {
+  std::size_t num_targets = 0, num_selected = 0;
+  double min = 0, max = 0, mean = 0;
+  bool all_one = true, selects = false;
+};
+
+bool is_selected(const SampleToken& token) {
+  return token.selected.empty() || token.selected[0] != 0;
+}
+
+WeightFacts weigh(const std::vector<SampleToken>& tokens) {
+  WeightFacts facts;
+  for (const SampleToken& token : tokens) {
+    if (!token.is_target) continue;
+    facts.min = facts.num_targets == 0 ? token.weight : std::min(facts.min, token.weight);
+    facts.max = facts.num_targets == 0 ? token.weight : std::max(facts.max, token.weight);
+    facts.mean += token.weight;
+    facts.all_one = facts.all_one && token.weight == 1;
+    facts.selects = facts.selects || !token.selected.empty();
+    ++facts.num_targets;
+    if (is_selected(token)) ++facts.num_selected;
+  }
+  if (facts.num_targets > 0) facts.mean /= static_cast<double>(facts.num_targets);
+  return facts;
+}
+
+// One record per line, and no control characters on the reader's terminal.
+std::string visible(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\n')
+      out += "\\n";
+    else if (c == '\t')
+      out += "\\t";
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else
+      out.push_back(c);
+  }
+  return out;
+}
+
+std::string colored(const SampleToken& token, const WeightFacts& facts) {
+  std::string text;  // with real line breaks behind a mark: the text keeps its shape
+  for (const char c : token.text)
+    text += c == '\n' ? std::string("⏎") + kReset + "\n" : visible(std::string_view(&c, 1));
+  if (!token.is_target) return kDim + text + kReset;
+  const double share = facts.max > 0 ? std::clamp(token.weight / facts.max, 0.0, 1.0) : 0;
+  const auto shade = static_cast<std::size_t>(share * (kShades.size() - 1) + 0.5);
+  return fmt::format("\x1b[38;5;255;48;5;{}{}m{}{}", kShades[shade], is_selected(token) ? "" : ";9",
+                     text, kReset);
+}
+
+std::string plain(std::span<const SampleToken> tokens, const WeightFacts& facts) {
+  std::string out;
+  bool inside = false;
+  for (const SampleToken& token : tokens) {
+    if (token.is_target != inside) out += inside ? "<<" : ">>";
+    inside = token.is_target;
+    out += visible(token.text);
+    if (token.is_target && !facts.all_one) out += fmt::format("{{{:.2f}}}", token.weight);
+  }
+  return inside ? out + "<<" : out;
+}
+
+std::string weights_line(const WeightFacts& facts, std::size_t num_tokens) {
+  std::string line = fmt::format("{} tokens, {} targets", num_tokens, facts.num_targets);
+  if (facts.num_targets == 0) return line;
+  if (facts.all_one)
+    line += ", every weight 1";
+  else
+    line +=
+        fmt::format(", weights {:.3f} to {:.3f}, mean {:.3f}", facts.min, facts.max, facts.mean);
+  if (facts.selects)
+    line +=
+        fmt::format(", head 1 selects {:.0f} %", 100.0 * static_cast<double>(facts.num_selected) /
+                                                     static_cast<double>(facts.num_targets));
+  return line;
+}
+
+}  // namespace
+
+std::string render_sample(const DecodedSample& sample, const SampleStyle& style) {
+  const std::span<const SampleToken> tokens(sample.tokens);
+  const WeightFacts facts = weigh(sample.tokens);
+  const auto first_target = static_cast<std::size_t>(
+      std::find_if(tokens.begin(), tokens.end(), [](const SampleToken& t) { return t.is_target; }) -
+      tokens.begin());
+  // Where not all fits, a third is the end of the prompt and the rest what is learned from.
+  std::size_t begin = 0;
+  if (tokens.size() > style.max_tokens)
+    begin = first_target - std::min(first_target, style.max_tokens / 3);
+  begin = std::min(begin, tokens.size() - std::min(tokens.size(), style.max_tokens));
+  const auto shown = tokens.subspan(begin, std::min(style.max_tokens, tokens.size() - begin));
+  std::string out = begin > 0 ? "… " : "";
+  if (style.color)
+    for (const SampleToken& token : shown) out += colored(token, facts);
+  else
+    out += plain(shown, facts);
+  if (begin + shown.size() < tokens.size()) out += " …";
+  return out + "\n" + weights_line(facts, tokens.size()) + "\n";
+}
+
+}  // namespace wmtp::tracking

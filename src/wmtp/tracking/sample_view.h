@@ -1,0 +1,34 @@
+// One decoded training sample with what the objective makes of each token, as text for people.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace wmtp::tracking {
+
+struct SampleToken {
+  std::string text;             // decoded; a character of several tokens stands with the first
+  bool is_target = false;       // some head learns from predicting it
+  double weight = 0;            // of that prediction (head 1); 0 where it is no target
+  std::optional<double> value;  // the value model's estimate here
+  std::vector<std::uint8_t> selected;  // per head, 0 or 1; empty: this stage selects nothing
+};
+
+struct DecodedSample {
+  std::int64_t step = 0;
+  std::string stage;
+  std::vector<SampleToken> tokens;
+};
+
+struct SampleStyle {
+  bool color = false;
+  std::size_t max_tokens = 240;  // shown; the middle of the prompt and the end are left out first
+};
+
+// In colour: the prompt dim, targets shaded by weight, those left out by head 1 struck through.
+// Plain: one line, `prompt >>token{weight}token{weight}<<`, without the braces where all weights
+// are 1. The last line sums up the weights.
+std::string render_sample(const DecodedSample& sample, const SampleStyle& style);
+
+}  // namespace wmtp::tracking

@@ -1,0 +1,85 @@
+#include "wmtp/training/device_batch.h"
+
+#include <ATen/ops/empty.h>
+
+#include <array>
+
+#include "wmtp/core/error.h"
+#include "wmtp/training/upload.h"
+
+namespace wmtp::training {
+namespace {
+
+template <class T>
+Tensor to_device(std::span<const T> values, c10::ScalarType dtype, c10::Device device) {
+  const auto options = at::TensorOptions().dtype(dtype).pinned_memory(device.is_cuda());
+  const Tensor host = at::empty({static_cast<std::int64_t>(values.size())}, options);
+  std::copy(values.begin(), values.end(), host.data_ptr<T>());
+  return device.is_cpu() ? host : host.to(device, /*non_blocking=*/true);
+}
+
+TokenView view_of(const data::HostBatch& host) {
+  WMTP_CHECK(host.row_stride == 0 || host.num_tokens() > 0, "a padded batch without tokens");
+  return {host.tokens, host.positions, host.doc_start, host.target_mask, host.sample_id};
+}
+
+// One token of no document's response: it runs through the model and changes nothing.
+struct Filler {
+  std::array<std::int32_t, 1> token{0}, position{0};
+  std::array<std::int32_t, 2> doc_start{0, 1};
+  std::array<std::uint8_t, 1> mask{0};
+  std::array<std::uint64_t, 1> sample_id{0};
+  std::array<float, 1> reward{0};
+  std::array<std::uint8_t, 1> pair_role{0};
+  TokenView view() const { return {token, position, doc_start, mask, sample_id}; }
+};
+
+std::vector<std::int32_t> documents(std::span<const std::int32_t> doc_start) {
+  std::vector<std::int32_t> of_token;
+  for (std::size_t d = 0; d + 1 < doc_start.size(); ++d)
+    of_token.insert(of_token.end(), static_cast<std::size_t>(doc_start[d + 1] - doc_start[d]),
+                    static_cast<std::int32_t>(d));
+  return of_token;
+}
+
+DeviceBatch assemble(const TokenView& view, std::span<const float> rewards,
+                     std::span<const std::uint8_t> pair_roles, const UploadOptions& options) {
+  const c10::Device device = options.inv_freq_F.device();
+  DeviceBatch batch(upload(view, options.num_heads, options.inv_freq_F, options.dropout));
+  const std::vector<std::int32_t> of_token = documents(view.doc_start);
+  batch.docs = {.doc_start_D1 = to_device(view.doc_start, at::kInt, device),
+                .document_N = to_device(std::span<const std::int32_t>(of_token), at::kInt, device),
+                .mask_N = to_device(view.target_mask, at::kByte, device),
+                .reward_D = to_device(rewards, at::kFloat, device)};
+  batch.pair_role_D = to_device(pair_roles, at::kByte, device);
+  batch.sample_ids.assign(view.sample_ids.begin(), view.sample_ids.end());
+  batch.doc_start.assign(view.doc_start.begin(), view.doc_start.end());
+  batch.mask.assign(view.target_mask.begin(), view.target_mask.end());
+  batch.tokens.assign(view.tokens.begin(), view.tokens.end());
+  batch.positions.assign(view.positions.begin(), view.positions.end());
+  return batch;
+}
+
+}  // namespace
+
+DeviceBatch upload(const data::HostBatch& host, const UploadOptions& options) {
+  if (host.num_tokens() == 0) {
+    const Filler filler;
+    return assemble(filler.view(), filler.reward, filler.pair_role, options);
+  }
+  DeviceBatch batch = assemble(view_of(host), host.reward, host.pair_role, options);
+  batch.epoch = host.epoch;
+  const c10::Device device = options.inv_freq_F.device();
+  if (!host.ref_nll.empty())
+    batch.ref_nll_N = to_device(std::span<const float>(host.ref_nll), at::kFloat, device);
+  if (!host.value.empty())
+    batch.value_N = to_device(std::span<const float>(host.value), at::kFloat, device);
+  return batch;
+}
+
+model::Batch batch_for(const DeviceBatch& batch, int num_heads, const Tensor& inv_freq_F) {
+  return upload({batch.tokens, batch.positions, batch.doc_start, batch.mask, batch.sample_ids},
+                num_heads, inv_freq_F);
+}
+
+}  // namespace wmtp::training

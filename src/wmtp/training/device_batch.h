@@ -1,0 +1,46 @@
+// A micro-batch as a stage works on it: what the model reads, and what the documents are worth.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "wmtp/data/host_batch.h"
+#include "wmtp/model/batch.h"
+#include "wmtp/tensor/tensor.h"
+#include "wmtp/training/upload.h"
+#include "wmtp/weighting/documents.h"
+
+namespace wmtp::training {
+
+struct DeviceBatch {
+  DeviceBatch() = default;
+  DeviceBatch(model::Batch batch) : model(std::move(batch)) {}  // a batch without rewards
+
+  model::Batch model;
+  weighting::Documents docs;  // N tokens, D documents; empty in a batch of tokens alone
+  Tensor pair_role_D;         // uint8, data::PairRole
+  Tensor ref_nll_N, value_N;  // cached signals, fp32; undefined: none
+  // The same on the host, for what is drawn there.
+  std::vector<std::uint64_t> sample_ids;        // D
+  std::vector<std::int32_t> doc_start;          // D + 1
+  std::vector<std::uint8_t> mask;               // N
+  std::vector<std::int32_t> tokens, positions;  // N
+  std::uint64_t epoch = 0;
+
+  std::int64_t num_docs() const { return static_cast<std::int64_t>(sample_ids.size()); }
+};
+
+struct UploadOptions {
+  int num_heads = 1;
+  Tensor inv_freq_F;                       // of the model that reads it, on the device
+  std::optional<DropoutKey> dropout = {};  // none: evaluation
+};
+
+// STREAM: copies are enqueued, the batch may be dropped once the stream has passed them. A batch
+// without a single token becomes one filler token without a target, so that it can run its
+// collectives.
+DeviceBatch upload(const data::HostBatch& host, const UploadOptions& options);
+
+// The same tokens for another model: its own RoPE angles and the targets of its heads.
+model::Batch batch_for(const DeviceBatch& batch, int num_heads, const Tensor& inv_freq_F);
+
+}  // namespace wmtp::training

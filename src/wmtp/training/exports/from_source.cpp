@@ -1,0 +1,50 @@
+#include "wmtp/training/exports/from_source.h"
+
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+
+#include "wmtp/core/error.h"
+
+namespace wmtp::training {
+namespace {
+
+// Straight in the export's dtype, but for what is still to be merged.
+DType reading_dtype(const ModelSource& source, const ExportSpec& spec,
+                    const layout::ParamSpec& param) {
+  const bool keeps_fp32 = source.lora || param.name.starts_with("value_head.");
+  return keeps_fp32 ? kFloat32 : spec.dtype;
+}
+
+}  // namespace
+
+ExportReport export_source(const ModelSource& source, ExportSpec spec, bool merge_lora) {
+  if (source.lora && spec.format != ExportFormat::peft && !merge_lora)
+    throw Error(ErrorKind::config, "export",
+                fmt::format("the model has adapters, and {} holds whole weights only",
+                            name_of(spec.format)),
+                "merge them with --merge-lora, or export them with --format peft");
+  if (!source.lora && merge_lora)
+    throw Error(ErrorKind::config, "export", "there are no adapters to merge");
+  spec.config = source.config;
+  spec.lora = source.lora;
+  spec.value_head = source.value_head;
+  spec.tokenizer_folder = source.tokenizer_folder;
+  if (spec.base_model.empty()) spec.base_model = source.base_model;
+  if (spec.card.base_model.empty()) spec.card.base_model = spec.base_model;
+  Exporter exporter(spec);
+  for (const layout::ParamSpec& param : exporter.wanted()) {
+    const auto options = at::TensorOptions().dtype(reading_dtype(source, spec, param));
+    const Tensor whole = at::empty(param.shape, options);
+    source.fill(param, 0, whole.view({-1}));
+    exporter.take(param.name, whole);
+    if (exporter.failed()) break;
+  }
+  ExportReference reference;
+  if (spec.verify && !exporter.failed()) {
+    reference.logits = probe_logits(source.config, source.lora, source.fill);
+    reference.base = source.fill;
+  }
+  return exporter.finish(reference);
+}
+
+}  // namespace wmtp::training

@@ -1,0 +1,13 @@
+// An export of an opened model: its files are read tensor by tensor.
+#pragma once
+#include "wmtp/training/exports/exporter.h"
+#include "wmtp/training/model_source.h"
+
+namespace wmtp::training {
+
+// `spec`: where to, format, dtype and options; what the model is (config, adapters, value head,
+// tokenizer) is taken from `source`. Error config for adapters in a format of whole weights unless
+// `merge_lora`. BLOCKS. Errors as in Exporter.
+ExportReport export_source(const ModelSource& source, ExportSpec spec, bool merge_lora);
+
+}  // namespace wmtp::training

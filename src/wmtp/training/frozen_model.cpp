@@ -1,0 +1,76 @@
+#include "wmtp/training/frozen_model.h"
+
+#include <ATen/ops/zeros.h>
+
+#include "wmtp/core/error.h"
+#include "wmtp/model/weight_names.h"
+#include "wmtp/training/rope_frequencies.h"
+
+namespace wmtp::training {
+namespace {
+
+using Use = FrozenModelOptions::Use;
+
+model::ModelConfig read_as(const ModelSource& source, Use use) {
+  return use == Use::values ? model::backbone(source.config)
+                            : model::next_token_model(source.config);
+}
+
+std::vector<layout::UnitSpec> frozen_units(const ModelSource& source,
+                                           const model::ModelConfig& config, Use use) {
+  std::vector<layout::UnitSpec> units = model::model_units(config);
+  if (use == Use::values) {
+    if (!source.value_head)
+      throw Error(ErrorKind::config, "model", "the value model has no value head",
+                  "name the `final` folder of a critic run, or one of its checkpoints");
+    units.push_back(model::value_head_unit(*source.value_head, config.dim));
+  }
+  for (layout::UnitSpec& unit : units)
+    for (layout::ParamSpec& param : unit.params) param.trained = false;
+  return units;
+}
+
+parallel::ParallelOptions parallel_options(const FrozenModelOptions& options) {
+  parallel::ParallelOptions parallel;
+  parallel.strategy = options.shard ? parallel::Strategy::full_shard : parallel::Strategy::no_shard;
+  parallel.param_dtype = options.dtype;
+  parallel.device = options.device;
+  return parallel;
+}
+
+}  // namespace
+
+FrozenModel::FrozenModel(const ModelSource& source, const FrozenModelOptions& options,
+                         const parallel::Groups& groups)
+    : config_(read_as(source, options.use)),
+      runtime_(frozen_units(source, config_, options.use), parallel_options(options), groups),
+      access_(runtime_),
+      transformer_(config_, access_, nullptr,
+                   {.recompute = model::Recompute::none,
+                    .attention = options.attention,
+                    .loss_chunk_rows = options.loss_chunk_rows}),
+      inv_freq_F_(rope_frequencies(config_, kFloat32, options.device)) {
+  if (options.use == Use::values)
+    value_.emplace(config_, UnitId(static_cast<int>(1 + config_.num_blocks)), access_, nullptr,
+                   ValuePathOptions{.type = *source.value_head});
+  runtime_.fill(source.fill);
+}
+
+Tensor FrozenModel::next_token_nll(const DeviceBatch& batch) {
+  const model::Batch own = batch_for(batch, 1, inv_freq_F_);
+  runtime_.begin_evaluation();
+  const model::TrunkPass trunk = transformer_.forward_trunk(own);
+  const model::HeadPass pass = transformer_.forward_head(trunk, own, 0);
+  const Tensor nll_M = transformer_.nll(trunk, pass, own);
+  return at::zeros({own.num_tokens()}, nll_M.options())
+      .index_copy_(0, own.heads[0].rows_M.to(at::kLong).add(1), nll_M);
+}
+
+Tensor FrozenModel::values(const DeviceBatch& batch) {
+  const model::Batch own = batch_for(batch, 0, inv_freq_F_);
+  runtime_.begin_evaluation();
+  const model::TrunkPass trunk = transformer_.forward_trunk(own);
+  return value_->forward(trunk, own).values_N();
+}
+
+}  // namespace wmtp::training

@@ -1,0 +1,36 @@
+// Baseline: every target counts alike. Also plain next-token training, with one head.
+#pragma once
+#include "wmtp/training/head_losses.h"
+
+namespace wmtp::training {
+
+// The two views of the policy: one that leaves gradients, one that only reads.
+struct PolicyViews {
+  model::Transformer& trained;
+  model::Transformer& read;
+};
+
+class Baseline : public Objective {
+ public:
+  explicit Baseline(PolicyViews policy);  // BORROWS
+
+  void add_slots(TotalsLayout& layout) const override;
+  bool has_targets(const StepFacts& facts) const override;
+  void begin_step(const StepFacts& facts, std::span<const DeviceBatch> batches) override;
+  void run(std::size_t index, const DeviceBatch& batch, Totals& totals) override;
+  Numbers read(const StepFacts& facts, const HostTotals& totals) const override;
+  void begin_evaluation(const StepFacts&) override {}
+  void evaluate(const DeviceBatch& batch, Totals& totals) override;
+  Numbers finish_evaluation(Totals& totals, comm::Communicator& group) override;
+  TokenMarks view(const DeviceBatch& batch) override;
+
+ private:
+  PolicyViews policy_;
+  HeadLosses heads_;
+};
+
+// Whether any head has a target; n_k as doubles.
+bool any_target(const StepFacts& facts);
+std::vector<double> target_counts(const StepFacts& facts);
+
+}  // namespace wmtp::training

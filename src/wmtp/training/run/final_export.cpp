@@ -1,0 +1,76 @@
+#include "wmtp/training/run/final_export.h"
+
+#include "wmtp/core/log.h"
+#include "wmtp/training/exports/exporter.h"
+
+namespace wmtp::training {
+namespace {
+
+std::optional<ExportFormat> format_of(const config::Config& config) {
+  switch (config.checkpoint.export_on_finish) {
+    case config::ExportFormat::none:
+      return std::nullopt;
+    case config::ExportFormat::hf:
+      return ExportFormat::hf;
+    case config::ExportFormat::peft:
+      return ExportFormat::peft;
+    case config::ExportFormat::automatic:
+      break;
+  }
+  // Heads that are trained whole have no place in an adapter.
+  const bool adapters_only = config.training.use_lora && !config.training.lora.train_heads;
+  return adapters_only ? ExportFormat::peft : ExportFormat::hf;
+}
+
+ExportSpec spec_of(Trainer& trainer, ExportFormat format, const std::string& configuration) {
+  const config::Config& config = trainer.config();
+  const PolicyPlan& policy = trainer.policy();
+  ExportSpec spec;
+  spec.out = config.runtime.run_dir / "final";
+  spec.format = format;
+  spec.config = policy.assemble.model;
+  spec.lora = policy.assemble.transformer.lora;
+  if (policy.assemble.value_head) spec.value_head = policy.assemble.value_head->type;
+  spec.dtype = config.models.policy.dtype == config::DType::fp32   ? kFloat32
+               : config.models.policy.dtype == config::DType::fp16 ? kFloat16
+                                                                   : kBFloat16;
+  spec.keep_mtp = true;
+  spec.tokenizer_folder = trainer.data().tokenizer_folder();
+  spec.base_model = policy.base_model;
+  spec.total_steps = trainer.state().step;
+  spec.card.base_model = policy.base_model;
+  spec.card.data = config.dataset.name;
+  spec.card.stage = config::name_of(config.experiment.stage);
+  spec.card.steps = trainer.state().step;
+  if (trainer.state().best)
+    spec.card.metrics.emplace_back("best " + trainer.state().best->metric,
+                                   trainer.state().best->value);
+  spec.card.configuration = configuration;
+  return spec;
+}
+
+}  // namespace
+
+std::optional<std::filesystem::path> export_final(Trainer& trainer,
+                                                  const std::string& configuration,
+                                                  comm::ProcessGroupSession& session) {
+  const auto format = format_of(trainer.config());
+  if (!format) return std::nullopt;
+  const bool writes = session.rank() == 0;
+  const ExportSpec spec = spec_of(trainer, *format, configuration);
+  std::optional<Exporter> exporter;
+  if (writes) exporter.emplace(spec);
+  trainer.model().runtime().gather_full(
+      [&exporter](const layout::ParamSpec& param, const Tensor& whole) {
+        exporter->take(param.name, whole);
+      });
+  if (writes) {
+    const ExportReport report = exporter->finish();
+    log::info("train", "final: {} tensors, {:.1f} MB in {}", report.num_tensors,
+              static_cast<double>(report.bytes) / 1e6, report.folder.string());
+  }
+  session.gather_group().barrier("final");
+  return spec.out;
+}
+
+}  // namespace wmtp::training

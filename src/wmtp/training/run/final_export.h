@@ -1,0 +1,19 @@
+// What a finished run leaves for other tools: <run_dir>/final.
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "wmtp/comm/session.h"
+#include "wmtp/training/run/trainer.h"
+
+namespace wmtp::training {
+
+// checkpoint.export_on_finish: whole weights (all heads kept) or adapters, with the value head
+// where there is one. Gathered to rank 0 unit by unit. COLLECTIVE, BLOCKS. Nothing where none is
+// wanted. `configuration`: the resolved YAML, for the model card.
+std::optional<std::filesystem::path> export_final(Trainer& trainer,
+                                                  const std::string& configuration,
+                                                  comm::ProcessGroupSession& session);
+
+}  // namespace wmtp::training

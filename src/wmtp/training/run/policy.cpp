@@ -1,0 +1,303 @@
+#include "wmtp/training/run/policy.h"
+
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+
+#include "wmtp/config/derived.h"
+#include "wmtp/core/error.h"
+#include "wmtp/core/log.h"
+#include "wmtp/model/hf_config.h"
+#include "wmtp/model/init_weights.h"
+#include "wmtp/model/presets.h"
+#include "wmtp/training/memory_plan.h"
+#include "wmtp/training/merged_source.h"
+#include "wmtp/training/open_model.h"
+
+namespace wmtp::training {
+namespace {
+
+using config::Stage;
+
+[[noreturn]] void refuse(const std::string& fact, const std::string& hint = {}) {
+  throw Error(ErrorKind::config, "model", fact, hint);
+}
+
+// The shape alone, for weights from scratch: a preset or a folder's configuration.
+ModelSource source_from_scratch(const config::Config& config, const RunSite& site) {
+  const config::PolicyModel& policy = config.models.policy;
+  ModelSource source;
+  if (const auto preset = model::find_preset(policy.path.text)) {
+    source.config = *preset;
+  } else {
+    const OpenedModel opened = open_model(policy.path.text, site.environment);
+    source.config = opened.config;
+    source.tokenizer_folder = opened.folder.tokenizer_folder;
+  }
+  return source;
+}
+
+// models.policy.params: with weights from scratch they change the shape, otherwise they must agree.
+void apply_params(const config::PolicyModel& policy, model::ModelConfig& shape) {
+  struct Field {
+    const char* name;
+    std::int64_t model::ModelConfig::*member;
+  };
+  static constexpr Field kFields[] = {{"dim", &model::ModelConfig::dim},
+                                      {"n_layers", &model::ModelConfig::num_blocks},
+                                      {"n_heads", &model::ModelConfig::num_heads},
+                                      {"n_kv_heads", &model::ModelConfig::num_kv_heads},
+                                      {"head_dim", &model::ModelConfig::head_dim},
+                                      {"ffn_dim", &model::ModelConfig::ffn_dim},
+                                      {"vocab_size", &model::ModelConfig::vocab_size},
+                                      {"max_positions", &model::ModelConfig::max_positions}};
+  for (const auto& [key, value] : policy.params.items()) {
+    const auto field = std::find_if(std::begin(kFields), std::end(kFields),
+                                    [&](const Field& f) { return key == f.name; });
+    if (field == std::end(kFields) || !value.is_number_integer())
+      refuse(fmt::format("models.policy.params.{}: not a shape field, or not a whole number", key),
+             "known are dim, n_layers, n_heads, n_kv_heads, head_dim, ffn_dim, vocab_size, "
+             "max_positions");
+    const auto wanted = value.get<std::int64_t>();
+    if (policy.init == config::WeightInit::random)
+      shape.*field->member = wanted;
+    else if (shape.*field->member != wanted)
+      refuse(fmt::format("models.policy.params.{} is {}, the model's files say {}", key, wanted,
+                         shape.*field->member));
+  }
+}
+
+// A model given more heads than its files have: where their weights come from.
+parallel::Fill with_heads(const ModelSource& source, const model::ModelConfig& shape,
+                          config::AddHeads how, std::uint64_t seed) {
+  const std::string last = fmt::format("model.layers.{}.", source.config.num_layers() - 1);
+  return [fill = source.fill, last, how, seed, std = shape.initializer_range](
+             const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
+    constexpr std::string_view kHeads = "model.extra_heads.";
+    if (!param.name.starts_with(kHeads)) return fill(param, begin, out);
+    if (how == config::AddHeads::random) return model::draw_weights(param, seed, std, begin, out);
+    layout::ParamSpec copied = param;
+    copied.name = last + param.name.substr(param.name.find('.', kHeads.size()) + 1);
+    fill(copied, begin, out);
+  };
+}
+
+// The policy's shape and weights; the trained shape may have more heads than the files.
+ModelSource policy_source(const config::Config& config, const RunSite& site) {
+  const config::PolicyModel& policy = config.models.policy;
+  const auto seed = static_cast<std::uint64_t>(config.runtime.seed);
+  const bool scratch = policy.init == config::WeightInit::random;
+  if (!scratch && model::find_preset(policy.path.text))
+    refuse(
+        fmt::format("models.policy.path: {} is a preset, which has no weights", policy.path.text),
+        "set models.policy.init: random, or name a model folder");
+  ModelSource source =
+      scratch ? source_from_scratch(config, site)
+              : merged_source(open_model_source(policy.path.text, site.environment, seed));
+  apply_params(policy, source.config);
+  model::ModelConfig shape = source.config;
+  if (const auto wanted = policy.n_future_tokens; wanted && *wanted != shape.n_future) {
+    if (shape.n_future != 1)
+      refuse(fmt::format("models.policy.n_future_tokens is {}, the model has {} heads", *wanted,
+                         shape.n_future),
+             "heads can be added to plain models only");
+    shape = model::with_added_heads(shape, *wanted);
+  }
+  model::validate(shape, "models.policy");
+  if (scratch)
+    source.fill = random_weights(shape, seed);
+  else if (shape.n_future != source.config.n_future)
+    source.fill = with_heads(source, shape, policy.add_heads, seed);
+  source.config = shape;
+  return source;
+}
+
+bool critic(const config::Config& config) {
+  return config.experiment.stage == Stage::critic;
+}
+
+// Whether the model carries a value head that learns.
+bool has_value_head(const config::Config& config) {
+  const config::Training& training = config.training;
+  return critic(config) || (config.experiment.stage == Stage::verifiable &&
+                            training.value.source == config::ValueSource::joint &&
+                            training.td.control != config::TdControl::random);
+}
+
+bool pairwise(const config::Config& config) {
+  return config.training.value_loss.type == config::ValueLossType::pairwise_ranking;
+}
+
+parallel::ParallelOptions parallel_options(const config::Config& config, const RunSite& site) {
+  const config::Fsdp& fsdp = config.distributed.fsdp;
+  const config::ComputeDTypes dtypes = config::compute_dtypes(fsdp);
+  parallel::ParallelOptions options;
+  options.strategy = parallel::strategy_from_name(config::name_of(fsdp.sharding_strategy));
+  options.param_dtype = compute_dtype(dtypes.param, site.device);
+  options.reduce_dtype =
+      site.device.is_cuda() && dtypes.reduce == config::ReduceDType::bf16 ? kBFloat16 : kFloat32;
+  options.device = site.device;
+  options.cpu_offload = fsdp.cpu_offload;
+  options.prefetch_forward = static_cast<int>(fsdp.prefetch.forward);
+  options.prefetch_backward = static_cast<int>(fsdp.prefetch.backward);
+  options.no_sync = fsdp.no_sync;
+  return options;
+}
+
+std::optional<model::LoraConfig> lora_of(const config::Config& config,
+                                         const model::ModelConfig& shape) {
+  if (!config.training.use_lora) return std::nullopt;
+  const config::Lora& lora = config.training.lora;
+  model::LoraConfig wanted;
+  wanted.rank = lora.rank;
+  wanted.alpha = lora.alpha;
+  wanted.dropout = lora.dropout;
+  wanted.targets = lora.target_modules;
+  wanted.scope = static_cast<model::LoraScope>(lora.scope);
+  wanted.train_heads = lora.train_heads;
+  return model::checked(wanted, shape);
+}
+
+enum Group : std::size_t { kPolicy, kLora, kValueHead, kFixedBias };
+
+optim::ParamGroups groups_of(const config::Config& config) {
+  const config::Training& training = config.training;
+  optim::ParamGroups groups;
+  groups.groups = {
+      {"policy", training.learning_rate, training.optimizer.weight_decay},
+      {"lora", config::lora_learning_rate(config), config::lora_weight_decay(config)},
+      {"value_head", training.value_head.learning_rate, training.value_head.weight_decay},
+      // Pairs do not move it, and decay must not either.
+      {"value_bias", training.value_head.learning_rate, 0}};
+  const std::string fixed = !pairwise(config) ? ""
+                            : training.value_head.type == config::ValueHeadType::mlp
+                                ? "mlp.6.bias"
+                                : "linear.bias";
+  groups.group_of = [fixed](const layout::ParamSpec& param) -> std::size_t {
+    if (param.name.starts_with("value_head."))
+      return !fixed.empty() && param.name.ends_with(fixed) ? kFixedBias : kValueHead;
+    return param.name.find("lora_") != param.name.npos ? kLora : kPolicy;
+  };
+  groups.decay_vectors = training.optimizer.no_decay == config::NoDecay::none;
+  return groups;
+}
+
+optim::AdamWSettings adamw_of(const config::Config& config) {
+  const config::Optimizer& optimizer = config.training.optimizer;
+  optim::AdamWSettings settings;
+  settings.beta1 = optimizer.betas[0];
+  settings.beta2 = optimizer.betas[1];
+  settings.eps = optimizer.eps;
+  settings.recipe = optimizer.precision == config::OptimizerPrecision::bf16_sr
+                        ? optim::Recipe::bf16_sr
+                        : optim::Recipe::fp32;
+  settings.rounding_seed = static_cast<std::uint64_t>(config.runtime.seed);
+  return settings;
+}
+
+// Adapters and the value head begin anew unless the source brings them.
+parallel::Fill complete_fill(const config::Config& config, const ModelSource& source,
+                             const AssembleOptions& assemble, const RunSite& site) {
+  const auto seed = static_cast<std::uint64_t>(config.runtime.seed);
+  parallel::Fill value_fill;
+  if (assemble.value_head) {
+    const auto& init_from = config.training.value.init_from;
+    if (init_from) {
+      const ModelSource critic = open_model_source(init_from->string(), site.environment);
+      if (critic.value_head != assemble.value_head->type || critic.config.dim != assemble.model.dim)
+        refuse(fmt::format("training.value.init_from: {} has {} of width {}, this run needs a {} "
+                           "head of width {}",
+                           init_from->string(),
+                           critic.value_head
+                               ? fmt::format("a {} value head", model::name_of(*critic.value_head))
+                               : "no value head",
+                           critic.config.dim, model::name_of(assemble.value_head->type),
+                           assemble.model.dim),
+               "name the `final` folder of a critic run of the same backbone");
+      value_fill = critic.fill;
+    } else {
+      if (!critic(config) && site.rank == 0)
+        log::warn("train",
+                  "the value head begins at zero: training.value.init_from names no critic");
+      const auto head =
+          std::make_shared<model::ValueHead>(assemble.value_head->type, assemble.model.dim);
+      const double bias = config.training.value_loss.bias_init.value_or(0);
+      value_fill = [head, seed, bias](const layout::ParamSpec& param, std::int64_t begin,
+                                      const Tensor& out) {
+        head->draw(param, seed, bias, begin, out);
+      };
+    }
+  }
+  return [fill = source.fill, value_fill, seed](const layout::ParamSpec& param, std::int64_t begin,
+                                                const Tensor& out) {
+    if (param.name.starts_with("value_head.")) return value_fill(param, begin, out);
+    if (param.name.find(".lora_") != param.name.npos)
+      return model::draw_weights(param, seed, 0, begin, out);
+    fill(param, begin, out);
+  };
+}
+
+// What of activations is recomputed, and whether the run fits at all.
+void settle_memory(const config::Config& config, const RunSite& site, PolicyPlan& plan) {
+  MemoryRequest request;
+  request.model = plan.assemble.model;
+  request.lora = plan.assemble.transformer.lora;
+  request.parallel = plan.assemble.parallel;
+  request.world = site.world;
+  request.tokens = config.training.batch_size * config.dataset.max_length *
+                   (config.data_sampling.use_pairwise ? 2 : 1);
+  const auto wanted = config.distributed.fsdp.activation_checkpointing;
+  if (wanted == config::Recompute::automatic) {
+    plan.assemble.transformer.recompute = choose_recompute(request, site.memory_bytes);
+    constexpr const char* kNames[] = {"none", "light", "block"};
+    plan.recompute_reason =
+        fmt::format("activation_checkpointing: {} is the least that fits into {:.1f} GiB",
+                    kNames[static_cast<int>(plan.assemble.transformer.recompute)],
+                    static_cast<double>(site.memory_bytes) / (1 << 30));
+    return;
+  }
+  plan.assemble.transformer.recompute = static_cast<model::Recompute>(wanted);
+  request.recompute = plan.assemble.transformer.recompute;
+  require_fit(request, site.memory_bytes);
+}
+
+}  // namespace
+
+DType compute_dtype(config::DType wanted, c10::Device device) {
+  if (!device.is_cuda() || wanted == config::DType::fp32) return kFloat32;
+  return wanted == config::DType::fp16 ? kFloat16 : kBFloat16;
+}
+
+PolicyPlan plan_policy(const config::Config& config, const RunSite& site) {
+  PolicyPlan plan;
+  plan.base_model = config.models.policy.path.text;
+  ModelSource source = policy_source(config, site);
+  if (critic(config)) {
+    if (const auto& path = config.models.value_model.path) {
+      source = merged_source(open_model_source(path->text, site.environment));
+      plan.base_model = path->text;
+    }
+    if (source.config.num_trunk_blocks() == 0)
+      refuse("a critic reads the trunk, and every block of this model is a prediction head's");
+    source.config = model::backbone(source.config);
+  }
+  plan.tokenizer_folder = source.tokenizer_folder;
+  AssembleOptions& assemble = plan.assemble;
+  assemble.model = source.config;
+  assemble.transformer.lora = lora_of(config, source.config);
+  assemble.transformer.loss_chunk_rows = config.runtime.loss_chunk_rows;
+  assemble.frozen = critic(config) && config.training.backbone_frozen && !config.training.use_lora;
+  if (has_value_head(config))
+    assemble.value_head =
+        ValuePathOptions{.type = static_cast<model::ValueHeadType>(config.training.value_head.type),
+                         .dropout = config.training.value_head.dropout,
+                         .freeze_last_bias = pairwise(config)};
+  assemble.parallel = parallel_options(config, site);
+  assemble.groups = groups_of(config);
+  assemble.adamw = adamw_of(config);
+  assemble.step.max_grad_norm = config.training.max_grad_norm.value_or(0);
+  plan.fill = complete_fill(config, source, assemble, site);
+  settle_memory(config, site, plan);
+  return plan;
+}
+
+}  // namespace wmtp::training

@@ -1,0 +1,101 @@
+#include "wmtp/training/run/run_data.h"
+
+#include <fmt/format.h>
+
+#include "wmtp/config/derived.h"
+#include "wmtp/core/error.h"
+#include "wmtp/data/options_from_config.h"
+
+namespace wmtp::training {
+namespace {
+
+std::filesystem::path tokenizer_place(const config::Config& config, const RunSite& site,
+                                      const PolicyPlan& policy) {
+  if (config.models.policy.tokenizer_path)
+    return checkpoint::locate_model(config.models.policy.tokenizer_path->text, site.environment);
+  if (policy.tokenizer_folder.empty())
+    throw Error(ErrorKind::config, "train",
+                fmt::format("{} brings no tokenizer", config.models.policy.path.text),
+                "set models.policy.tokenizer_path");
+  return policy.tokenizer_folder;
+}
+
+}  // namespace
+
+RunData::RunData(const config::Config& config, const RunSite& site, const PolicyPlan& policy,
+                 comm::Communicator& group)
+    : config_(config),
+      site_(site),
+      num_heads_(static_cast<int>(policy.assemble.model.n_future)),
+      tokenizer_folder_(tokenizer_place(config, site, policy)),
+      tokenizer_(tokenizer::load_tokenizer(tokenizer_folder_)),
+      shape_{site.world, site.rank, static_cast<std::uint32_t>(config.training.batch_size),
+             static_cast<std::uint32_t>(config::accumulation_steps(config, site.world))},
+      num_epochs_millionths_(data::epochs_in_millionths(config.training.n_epochs)) {
+  const std::int64_t vocab = policy.assemble.model.vocab_size;
+  if (tokenizer_->vocab_size() > vocab)
+    throw Error(
+        ErrorKind::config, "train",
+        fmt::format("the tokenizer has {} tokens, the model {}", tokenizer_->vocab_size(), vocab),
+        "is it the model's own tokenizer?");
+  if (config.dataset.max_length > policy.assemble.model.max_positions)
+    throw Error(ErrorKind::config, "train",
+                fmt::format("dataset.max_length is {}, the model has {} positions",
+                            config.dataset.max_length, policy.assemble.model.max_positions));
+  if (site.rank == 0) open_sets(/*may_build=*/true);
+  group.barrier("data");
+  if (site.rank != 0) open_sets(/*may_build=*/false);
+}
+
+void RunData::open_sets(bool may_build) {
+  train_ = open(data::Split::train, may_build);
+  if (config_.experiment.stage == config::Stage::critic &&
+      train_->corpus().counters().num_without_reward > 0)
+    throw Error(ErrorKind::data, "train",
+                fmt::format("{} rows of the training set have no reward",
+                            train_->corpus().counters().num_without_reward),
+                "the critic learns from is_correct (or reward) of every row");
+  if (steps_from(train_->cursor_at(0, 0)) == 0)
+    throw Error(ErrorKind::config, "train",
+                fmt::format("{} samples x {} epochs are no step at all", train_->size(),
+                            config_.training.n_epochs));
+  if (!config_.dataset.validation) return;
+  validation_ = open(data::Split::validation, may_build);
+  if (validation_->size() == 0) validation_.reset();
+}
+
+std::shared_ptr<const data::Dataset> RunData::open(data::Split split, bool may_build) const {
+  data::DatasetOptions options = data::dataset_options(config_, split);
+  if (!may_build) options.cache.auto_cache = false;
+  const auto corpus = std::make_shared<const data::Corpus>(
+      options, *tokenizer_, config_.data_sampling.use_length_balanced);
+  return std::make_shared<const data::Dataset>(corpus, config_.data_sampling, split);
+}
+
+data::LoaderOptions RunData::loader_options() const {
+  return data::loader_options(
+      config_.dataset, data::collate_options(config_.dataset, site_.device.is_cuda(), num_heads_));
+}
+
+std::unique_ptr<data::Loader> RunData::train_loader(const data::Cursor& at) const {
+  data::TrainPlanner::Run run;
+  run.shape = shape_;
+  run.collate = loader_options().collate;
+  run.num_epochs_millionths = num_epochs_millionths_;
+  run.epoch = at.epoch;
+  run.samples_taken = at.samples_taken;
+  return std::make_unique<data::Loader>(std::make_unique<data::TrainPlanner>(train_, run),
+                                        loader_options());
+}
+
+std::unique_ptr<data::Loader> RunData::validation_loader() const {
+  return std::make_unique<data::Loader>(
+      std::make_unique<data::ValidationPlanner>(validation_, shape_, num_heads_), loader_options());
+}
+
+std::uint64_t RunData::steps_from(const data::Cursor& at) const {
+  return data::steps_left(num_epochs_millionths_, train_->size(), shape_.samples_per_step(),
+                          at.epoch, at.samples_taken);
+}
+
+}  // namespace wmtp::training

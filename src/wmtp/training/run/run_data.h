@@ -1,0 +1,49 @@
+// The data of a run: tokenizer, training and validation sets, and the loaders over them.
+#pragma once
+#include <memory>
+
+#include "wmtp/comm/communicator.h"
+#include "wmtp/config/config.h"
+#include "wmtp/data/dataset.h"
+#include "wmtp/data/loader.h"
+#include "wmtp/tokenizer/tokenizer.h"
+#include "wmtp/training/run/policy.h"
+
+namespace wmtp::training {
+
+class RunData {
+ public:
+  // COLLECTIVE: rank 0 builds indexes and token caches first. BLOCKS. Error data for a training set
+  // without a sample, or a critic's without rewards; Error config for ids beyond the vocabulary.
+  RunData(const config::Config& config, const RunSite& site, const PolicyPlan& policy,
+          comm::Communicator& group);
+
+  const tokenizer::Tokenizer& tokenizer() const { return *tokenizer_; }
+  const std::filesystem::path& tokenizer_folder() const { return tokenizer_folder_; }
+  const data::Dataset& train() const { return *train_; }
+  const data::Dataset* validation() const { return validation_.get(); }  // null: none, or empty
+
+  data::StepShape shape() const { return shape_; }
+  std::uint64_t num_epochs_millionths() const { return num_epochs_millionths_; }
+  // From `at` to the end of the run.
+  std::unique_ptr<data::Loader> train_loader(const data::Cursor& at) const;
+  std::unique_ptr<data::Loader> validation_loader() const;
+  // Optimizer steps from `at` to the end, max_steps aside.
+  std::uint64_t steps_from(const data::Cursor& at) const;
+
+ private:
+  void open_sets(bool may_build);
+  std::shared_ptr<const data::Dataset> open(data::Split split, bool may_build) const;
+  data::LoaderOptions loader_options() const;
+
+  const config::Config& config_;
+  RunSite site_;
+  int num_heads_;
+  std::filesystem::path tokenizer_folder_;
+  std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
+  std::shared_ptr<const data::Dataset> train_, validation_;
+  data::StepShape shape_;
+  std::uint64_t num_epochs_millionths_;
+};
+
+}  // namespace wmtp::training

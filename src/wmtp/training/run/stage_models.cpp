@@ -1,0 +1,204 @@
+#include "wmtp/training/run/stage_models.h"
+
+#include <fmt/format.h>
+
+#include "wmtp/core/error.h"
+#include "wmtp/tokenizer/tokenizer.h"
+#include "wmtp/training/merged_source.h"
+#include "wmtp/training/objectives/critic.h"
+#include "wmtp/training/objectives/rho1.h"
+#include "wmtp/training/objectives/verifiable.h"
+
+namespace wmtp::training {
+namespace {
+
+using config::Stage;
+
+// The configuration's words are those of weighting/ and losses/, in the same order.
+static_assert(static_cast<int>(weighting::TdMode::gae) == static_cast<int>(config::TdMode::gae));
+static_assert(static_cast<int>(weighting::Terminal::monte_carlo) ==
+              static_cast<int>(config::TdTerminal::monte_carlo));
+static_assert(static_cast<int>(weighting::Rho1Mode::difficult) ==
+              static_cast<int>(config::Rho1Mode::difficult));
+static_assert(static_cast<int>(losses::Normalization::weights_joint) ==
+              static_cast<int>(config::LossNormalization::weights_joint));
+static_assert(static_cast<int>(losses::ValueLossType::pairwise_ranking) ==
+              static_cast<int>(config::ValueLossType::pairwise_ranking));
+static_assert(static_cast<int>(losses::ValueLossFn::mse) ==
+              static_cast<int>(config::ValueLossFn::mse));
+static_assert(static_cast<int>(losses::ValueReduction::token) ==
+              static_cast<int>(config::ValueReduction::token));
+static_assert(static_cast<int>(losses::LambdaScheduleType::cosine) ==
+              static_cast<int>(config::LambdaScheduleType::cosine));
+static_assert(static_cast<int>(Whiten::ema) == static_cast<int>(config::Whiten::ema));
+static_assert(static_cast<int>(WeightControl::shuffled) ==
+              static_cast<int>(config::TdControl::shuffled));
+
+losses::ValueLossOptions value_loss_of(const config::ValueLoss& loss) {
+  losses::ValueLossOptions options;
+  options.type = static_cast<losses::ValueLossType>(loss.type);
+  options.loss_fn = static_cast<losses::ValueLossFn>(loss.loss_fn);
+  options.huber_delta = loss.huber_delta;
+  options.gamma = loss.gamma;
+  options.reduction = static_cast<losses::ValueReduction>(loss.reduction);
+  return options;
+}
+
+losses::LambdaSchedule lambda_of(const config::LambdaSchedule& schedule) {
+  return {static_cast<losses::LambdaScheduleType>(schedule.type),
+          schedule.value,
+          schedule.start,
+          schedule.end,
+          schedule.warmup_steps,
+          schedule.decay_steps};
+}
+
+VerifiableOptions verifiable_options(const config::Config& config) {
+  const config::Training& training = config.training;
+  const config::Td& td = training.td;
+  VerifiableOptions options;
+  options.normalization = static_cast<losses::Normalization>(training.loss_normalization);
+  options.td = {static_cast<weighting::TdMode>(td.mode), td.gamma, td.lambda, td.v_init,
+                static_cast<weighting::Terminal>(td.terminal)};
+  options.weights = {td.beta, td.clip_min, td.clip_max};
+  options.whiten = static_cast<Whiten>(td.whiten);
+  options.scope_ranks = td.scope == config::Scope::ranks;
+  options.control = static_cast<WeightControl>(td.control);
+  if (options.control == WeightControl::random) {
+    const weighting::Moments target{training.control.mean, training.control.std};
+    options.random_law = training.control.match == config::ControlMatch::clipped
+                             ? weighting::match_clipped(target, td.clip_min, td.clip_max)
+                             : weighting::match_unclipped(target);
+  }
+  options.seed = static_cast<std::uint64_t>(config.runtime.seed);
+  options.value_coef = training.value.coef;
+  options.stop_gradient = training.value.stop_gradient;
+  options.value_loss = value_loss_of(training.value_loss);
+  options.lambda_schedule = lambda_of(training.value_loss.lambda_schedule);
+  return options;
+}
+
+Rho1Options rho1_options(const config::Training& training) {
+  Rho1Options options;
+  options.normalization = static_cast<losses::Normalization>(training.loss_normalization);
+  options.mode = static_cast<weighting::Rho1Mode>(training.rho1.mode);
+  options.k_percent = training.rho1.k_percent;
+  options.scope_ranks = training.rho1.scope == config::Scope::ranks;
+  options.first_head_always = training.rho1.first_head == config::Rho1FirstHead::always;
+  return options;
+}
+
+CriticOptions critic_options(const config::Config& config) {
+  const config::Training& training = config.training;
+  CriticOptions options;
+  options.loss = value_loss_of(training.value_loss);
+  options.lambda_schedule = lambda_of(training.value_loss.lambda_schedule);
+  options.coef = training.value_loss.coef;
+  options.pairs = config.data_sampling.use_pairwise;
+  options.backbone_learns = !training.backbone_frozen || training.use_lora;
+  return options;
+}
+
+// The frozen model of the stage by the key that names it.
+struct FrozenWish {
+  std::string key, path;
+  config::DType dtype = config::DType::bf16;
+  config::Placement placement = config::Placement::automatic;
+  FrozenModelOptions::Use use = FrozenModelOptions::Use::next_token_nll;
+};
+
+std::optional<FrozenWish> wish_of(const config::Config& config) {
+  const config::Training& training = config.training;
+  if (config.experiment.stage == Stage::rho1) {
+    const config::ReferenceModel& reference = config.models.reference;
+    const bool is_path = reference.path.has_value();
+    const auto& location = is_path ? reference.path : reference.checkpoint_path;
+    if (!location)
+      throw Error(ErrorKind::config, "train", "rho1 needs a reference model",
+                  "set models.reference.path");
+    return FrozenWish{is_path ? "models.reference.path" : "models.reference.checkpoint_path",
+                      location->text, reference.dtype, reference.placement,
+                      FrozenModelOptions::Use::next_token_nll};
+  }
+  if (config.experiment.stage == Stage::verifiable &&
+      training.value.source == config::ValueSource::model &&
+      training.td.control != config::TdControl::random) {
+    const config::ValueModel& value = config.models.value_model;
+    if (!value.checkpoint_path)
+      throw Error(ErrorKind::config, "train", "value.source model needs a value model",
+                  "set models.value_model.checkpoint_path to a critic run");
+    return FrozenWish{"models.value_model.checkpoint_path", value.checkpoint_path->text,
+                      value.dtype, value.placement, FrozenModelOptions::Use::values};
+  }
+  return std::nullopt;
+}
+
+void require_same_tokens(const FrozenWish& wish, const ModelSource& source,
+                         const PolicyPlan& policy) {
+  if (source.config.vocab_size != policy.assemble.model.vocab_size)
+    throw Error(ErrorKind::config, "train",
+                fmt::format("{}: the model has {} tokens, the policy {}", wish.key,
+                            source.config.vocab_size, policy.assemble.model.vocab_size),
+                "both must use the same tokenizer: positions must mean the same tokens");
+  if (source.tokenizer_folder.empty() || policy.tokenizer_folder.empty()) return;
+  const auto theirs = tokenizer::load_tokenizer(source.tokenizer_folder);
+  const auto ours = tokenizer::load_tokenizer(policy.tokenizer_folder);
+  if (theirs->fingerprint() != ours->fingerprint())
+    throw Error(ErrorKind::config, "train",
+                fmt::format("{}: its tokenizer differs from the policy's ({} against {})", wish.key,
+                            theirs->fingerprint().substr(0, 12), ours->fingerprint().substr(0, 12)),
+                "positions must mean the same tokens in both models");
+}
+
+}  // namespace
+
+StageModels::StageModels(const config::Config& config, const RunSite& site,
+                         const PolicyPlan& policy, const parallel::Groups& groups,
+                         bool signals_cached)
+    : config_(config) {
+  if (config.experiment.stage == Stage::verifiable) {
+    const config::Td& td = config.training.td;
+    ema_ = std::make_unique<weighting::EmaTracker>(
+        weighting::EmaState{0, 1, 0, td.ema_momentum, td.ema_warmup_steps}, site.device);
+  }
+  const auto wish = wish_of(config);
+  if (!wish || signals_cached) return;
+  const ModelSource source = merged_source(open_model_source(wish->path, site.environment));
+  require_same_tokens(*wish, source, policy);
+  FrozenModelOptions options;
+  options.use = wish->use;
+  options.dtype = compute_dtype(wish->dtype, site.device);
+  options.device = site.device;
+  options.loss_chunk_rows = config.runtime.loss_chunk_rows;
+  // auto: replicated while it takes at most a quarter of the rank's memory.
+  const std::int64_t bytes =
+      source.config.total_parameters() * static_cast<std::int64_t>(element_bytes(options.dtype));
+  options.shard = wish->placement == config::Placement::shard ||
+                  (wish->placement == config::Placement::automatic && site.world > 1 &&
+                   bytes > site.memory_bytes / 4);
+  frozen_ = std::make_unique<FrozenModel>(source, options, groups);
+}
+
+MakeObjective StageModels::objective() const {
+  return [this](const ModelParts& parts) { return make(parts); };
+}
+
+std::unique_ptr<Objective> StageModels::make(const ModelParts& parts) const {
+  switch (config_.experiment.stage) {
+    case Stage::baseline:
+      return std::make_unique<Baseline>(parts.policy);
+    case Stage::critic:
+      return std::make_unique<Critic>(parts.policy, *parts.value, *parts.read_value,
+                                      critic_options(config_));
+    case Stage::verifiable:
+      return std::make_unique<Verifiable>(
+          parts.policy, ValueSources{parts.value, parts.read_value, frozen_.get()},
+          verifiable_options(config_), *ema_, *parts.groups.reduce);
+    case Stage::rho1:
+      return std::make_unique<Rho1>(parts.policy, frozen_.get(), rho1_options(config_.training),
+                                    *parts.groups.reduce);
+  }
+  WMTP_CHECK(false, "unknown stage");
+}
+
+}  // namespace wmtp::training

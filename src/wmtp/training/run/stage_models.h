@@ -1,0 +1,37 @@
+// What a stage needs besides the model it trains, and the objective made of all: the frozen value
+// model of verifiable, the reference of rho1, the tracker of advantages.
+#pragma once
+#include <memory>
+#include <optional>
+
+#include "wmtp/config/config.h"
+#include "wmtp/training/assemble.h"
+#include "wmtp/training/frozen_model.h"
+#include "wmtp/training/run/policy.h"
+#include "wmtp/weighting/ema.h"
+
+namespace wmtp::training {
+
+class StageModels {
+ public:
+  // Loads the frozen model where the stage has one. Error config for another tokenizer or
+  // vocabulary than the policy's. `signals_cached`: every row's signal is on disk, no model is
+  // loaded.
+  StageModels(const config::Config& config, const RunSite& site, const PolicyPlan& policy,
+              const parallel::Groups& groups, bool signals_cached = false);
+
+  // The stage's objective; BORROWS this. For AssembleOptions::objective.
+  MakeObjective objective() const;
+
+  FrozenModel* frozen() { return frozen_.get(); }
+  weighting::EmaTracker* ema() { return ema_.get(); }  // null: the stage has none
+
+ private:
+  std::unique_ptr<Objective> make(const ModelParts& parts) const;
+
+  const config::Config& config_;
+  std::unique_ptr<FrozenModel> frozen_;
+  std::unique_ptr<weighting::EmaTracker> ema_;
+};
+
+}  // namespace wmtp::training

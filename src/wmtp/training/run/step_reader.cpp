@@ -1,0 +1,63 @@
+#include "wmtp/training/run/step_reader.h"
+
+#include "wmtp/core/error.h"
+
+namespace wmtp::training {
+namespace {
+
+StepFacts facts_of(const data::HostBatch& host) {
+  StepFacts facts;
+  facts.head_targets.assign(host.step_head_targets.begin(), host.step_head_targets.end());
+  facts.num_sequences = host.step_sequences;
+  facts.num_pairs = host.step_pairs;
+  facts.num_response_tokens = host.step_response_tokens;
+  if (host.scope_targets) facts.scope_targets = *host.scope_targets;
+  return facts;
+}
+
+// Tokens that a person gave, and the sum of squared lengths: what rates are counted in.
+void count_tokens(const data::HostBatch& host, StepInput& input) {
+  for (std::size_t d = 0; d < host.num_docs(); ++d) {
+    if (host.doc_flags[d] & data::kDocFiller) continue;
+    const auto length = static_cast<double>(host.doc_len[d]);
+    input.num_tokens += length;
+    input.squared_lengths += length * length;
+  }
+}
+
+}  // namespace
+
+DeviceBatch StepReader::upload_batch(const data::HostBatch& host, std::int64_t step) const {
+  UploadOptions options;
+  options.num_heads = options_.num_heads;
+  options.inv_freq_F = options_.inv_freq_F;
+  if (options_.dropout_seed) options.dropout = DropoutKey{*options_.dropout_seed, step};
+  return upload(host, options);
+}
+
+std::optional<ReadStep> StepReader::next(std::int64_t step) {
+  ReadStep read;
+  for (;;) {
+    const std::optional<data::HostBatch> host = loader_->next();
+    if (!host) {
+      WMTP_CHECK(read.input.micro_batches.empty(), "the loader ended inside a step");
+      return std::nullopt;
+    }
+    read.input.micro_batches.push_back(upload_batch(*host, step));
+    read.sample_ids.insert(read.sample_ids.end(), host->sample_id.begin(), host->sample_id.end());
+    count_tokens(*host, read.input);
+    if (!host->is_last_of_step()) continue;
+    read.input.facts = facts_of(*host);
+    read.input.facts.step = step;
+    read.cursor_after = host->cursor_after;
+    return read;
+  }
+}
+
+std::optional<StepReader::EvaluationBatch> StepReader::next_evaluation() {
+  const std::optional<data::HostBatch> host = loader_->next();
+  if (!host) return std::nullopt;
+  return EvaluationBatch{upload_batch(*host, 0), facts_of(*host)};
+}
+
+}  // namespace wmtp::training

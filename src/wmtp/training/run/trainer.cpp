@@ -1,0 +1,291 @@
+#include "wmtp/training/run/trainer.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "wmtp/core/error.h"
+#include "wmtp/core/failpoint.h"
+#include "wmtp/core/log.h"
+#include "wmtp/tensor/cuda_plugin.h"
+#include "wmtp/tensor/host_memory.h"
+#include "wmtp/training/flops.h"
+
+namespace wmtp::training {
+namespace {
+
+constexpr double kGiB = 1 << 30;
+
+parallel::Groups groups_of(comm::ProcessGroupSession& session) {
+  return {&session.gather_group(), &session.reduce_group()};
+}
+
+// Validation at its own interval, else whenever a checkpoint is due.
+EventInterval validation_interval(const config::Config& config) {
+  const config::Training& training = config.training;
+  if (training.eval_every || training.eval_every_steps)
+    return {training.eval_every, training.eval_every_steps};
+  return {config.checkpoint.save_checkpoint_every, config.checkpoint.save_every_steps};
+}
+
+AssembleOptions with_objective(AssembleOptions options, const StageModels& stage) {
+  options.objective = stage.objective();
+  return options;
+}
+
+struct BestMetric {
+  std::string name;
+  bool higher = false;
+};
+
+// val/loss, but a critic of pairs is judged by how far it tells them apart.
+BestMetric best_metric(const config::Config& config) {
+  if (const auto& given = config.checkpoint.best_metric)
+    return {given->name, given->mode == config::MetricMode::max};
+  if (config.experiment.stage == config::Stage::critic && config.data_sampling.use_pairwise)
+    return {"val/margin", true};
+  return {"val/loss", false};
+}
+
+std::optional<double> find(const Numbers& numbers, std::string_view name) {
+  if (name == "val/loss") return numbers.loss;
+  for (const auto& [key, value] : numbers.metrics)
+    if (key == name) return value;
+  return std::nullopt;
+}
+
+}  // namespace
+
+Trainer::Trainer(const config::Config& config, const RunSite& site,
+                 comm::ProcessGroupSession& session)
+    : config_(config),
+      site_(site),
+      session_(session),
+      policy_(plan_policy(config, site)),
+      data_(config, site, policy_, session.gather_group()),
+      stage_(config, site, policy_, groups_of(session)),
+      model_(std::make_unique<TrainableModel>(with_objective(policy_.assemble, stage_),
+                                              groups_of(session))),
+      validations_(validation_interval(config), data_.train().size()) {
+  model_->runtime().fill(policy_.fill);
+  state_.cursor = data_.train().cursor_at(0, 0);
+  num_steps_ = static_cast<std::int64_t>(data_.steps_from(state_.cursor));
+  if (config.training.max_steps) num_steps_ = std::min(num_steps_, *config.training.max_steps);
+}
+
+RunFacts Trainer::facts() const {
+  RunFacts facts;
+  facts.num_steps = num_steps_;
+  facts.world = site_.world;
+  const model::ModelConfig& shape = policy_.assemble.model;
+  auto flops = [&](double span) {
+    if (!policy_.assemble.transformer.lora) return training_flops_per_token(shape, span);
+    return lora_flops_per_token(
+        shape, span,
+        static_cast<double>(model::lora_parameters(shape, *policy_.assemble.transformer.lora)));
+  };
+  facts.flops_per_token = flops(0);
+  facts.flops_per_span = flops(1) - flops(0);
+  if (config_.runtime.peak_tflops) facts.peak_flops = *config_.runtime.peak_tflops * 1e12;
+  facts.memory_limit_gib = static_cast<double>(site_.memory_bytes) / kGiB;
+  if (site_.device.is_cuda()) {
+    const int index = site_.device.index();
+    if (!facts.peak_flops)
+      facts.peak_flops = known_peak_flops(cuda_tables().services.device_info(index).name);
+    facts.memory_used_gib = [index]() -> std::optional<double> {
+      return static_cast<double>(cuda_tables().services.memory(index).peak_allocated_bytes) / kGiB;
+    };
+  } else {
+    facts.memory_used_gib = []() -> std::optional<double> {
+      return static_cast<double>(peak_resident_bytes()) / kGiB;
+    };
+  }
+  return facts;
+}
+
+optim::Schedule Trainer::schedule() const {
+  const config::LrScheduler& wanted = config_.training.lr_scheduler;
+  optim::Schedule schedule;
+  schedule.type = static_cast<optim::ScheduleType>(wanted.type);
+  schedule.total_steps = num_steps_;
+  schedule.warmup_steps = optim::warmup_steps(num_steps_, wanted.warmup_ratio, wanted.warmup_steps);
+  schedule.min_ratio = wanted.min_lr_ratio;
+  schedule.plateau_factor = state_.plateau.factor;
+  return schedule;
+}
+
+StepReader Trainer::reader_at(const data::Cursor& cursor) const {
+  return StepReader(data_.train_loader(cursor),
+                    {static_cast<int>(policy_.assemble.model.n_future), model_->inv_freq(),
+                     static_cast<std::uint64_t>(config_.runtime.seed)});
+}
+
+std::uint64_t Trainer::run_samples() const {
+  return state_.cursor.epoch * data_.train().size() + state_.cursor.samples_taken;
+}
+
+RunEnd Trainer::run(RunReport* report, const std::function<bool()>& stop_requested) {
+  show_sample(report);
+  if (config_.training.eval_at_start) validate_and_report(report);
+  StepReader reader = reader_at(state_.cursor);
+  comm::Watchdog& watchdog = session_.watchdog();
+  comm::StepLimit limit(static_cast<double>(config_.distributed.step_timeout_s));
+  watchdog.enter("first step", std::chrono::seconds(config_.distributed.first_step_timeout_s));
+  settled_ = Clock::now();
+  bool early = false;
+  while (state_.step < num_steps_ && !stop_agreed_ && !early) {
+    const auto begun = Clock::now();
+    const std::uint64_t samples_before = run_samples();
+    if (!run_step(reader, stop_requested())) break;
+    if (state_.step == 1) session_.check_order();
+    settle(/*keep=*/1, report);
+    if (state_.step == num_steps_ || validations_.due(state_.step, samples_before, run_samples())) {
+      settle(/*keep=*/0, report);
+      validate_and_report(report);
+      const auto patience = config_.training.early_stop_patience;
+      early = patience && state_.validations_without_best >= *patience;
+    }
+    limit.add(seconds_since(begun));
+    watchdog.enter("step",
+                   std::chrono::milliseconds(static_cast<std::int64_t>(limit.limit_s() * 1e3)));
+  }
+  settle(/*keep=*/0, report);
+  watchdog.enter("end of the run", std::chrono::milliseconds(0));
+  show_sample(report);
+  return stop_agreed_ ? RunEnd::stopped : early ? RunEnd::early_stop : RunEnd::completed;
+}
+
+bool Trainer::run_step(StepReader& reader, bool stop_requested) {
+  std::optional<ReadStep> read = reader.next(state_.step);
+  if (!read) return false;
+  const optim::Schedule plan = schedule();
+  StepInput& input = read->input;
+  input.schedule_factor = optim::schedule_factor(plan, state_.step);
+  if (state_.step >= plan.warmup_steps)
+    input.min_learning_rate = config_.training.lr_scheduler.min_lr.value_or(0);
+  session_.watchdog().set_step(state_.step + 1);
+  PendingResult running = model_->step().run(input, stop_requested);
+  const std::uint64_t samples_before = run_samples();
+  ++state_.step;
+  state_.cursor = read->cursor_after;
+  const std::uint64_t num_samples = run_samples() - samples_before;
+  state_.samples_seen += num_samples;
+  StepRecord record;
+  record.step = state_.step;
+  record.epoch = static_cast<double>(run_samples()) / static_cast<double>(data_.train().size());
+  record.schedule_factor = input.schedule_factor;
+  record.min_learning_rate = input.min_learning_rate;
+  record.num_samples = static_cast<double>(num_samples);
+  record.remaining.num_steps = num_steps_ - state_.step;
+  record.data_wait_s = reader.wait_seconds() - waited_s_;
+  waited_s_ = reader.wait_seconds();
+  pending_.push_back({std::move(running), record, std::move(read->sample_ids)});
+  return true;
+}
+
+void Trainer::settle(std::size_t keep, RunReport* report) {
+  while (pending_.size() > keep) {
+    PendingStep step = std::move(pending_.front());
+    pending_.pop_front();
+    StepResult result = step.pending.read();
+    failpoint::pass("step.report");
+    state_.tokens_seen += static_cast<std::uint64_t>(result.num_tokens);
+    stop_agreed_ = stop_agreed_ || result.stop;
+    count_skipped(step, result);
+    if (report) {
+      step.record.step_time_s = seconds_since(settled_);
+      step.record.skipped_steps = state_.skipped_steps;
+      step.record.result = std::move(result);
+      report->step(step.record);
+    }
+    settled_ = Clock::now();
+  }
+}
+
+void Trainer::count_skipped(const PendingStep& step, const StepResult& result) {
+  if (result.applied) {
+    state_.bad_in_a_row = 0;
+    return;
+  }
+  ++state_.skipped_steps;
+  if (!result.bad) return;
+  ++state_.bad_in_a_row;
+  log::warn("train",
+            "step {}: the loss, the gradient or a signal is not finite; nothing was updated",
+            step.record.step);
+  if (state_.bad_in_a_row < config_.training.max_bad_steps) return;
+  throw Error(ErrorKind::numeric, "train",
+              fmt::format("{} steps in a row were not finite, the last one {} with samples {}",
+                          state_.bad_in_a_row, step.record.step, fmt::join(step.sample_ids, ", ")),
+              "lower training.learning_rate, or look at those samples (wmtp data inspect)");
+}
+
+std::optional<Numbers> Trainer::validate() {
+  if (!data_.validation()) return std::nullopt;
+  session_.watchdog().enter("validation", std::chrono::milliseconds(0));
+  StepReader reader(data_.validation_loader(),
+                    {static_cast<int>(policy_.assemble.model.n_future), model_->inv_freq(), {}});
+  Totals totals = model_->step().make_totals();
+  bool begun = false;
+  while (const auto next = reader.next_evaluation()) {
+    if (!begun) model_->objective().begin_evaluation(next->facts);
+    begun = true;
+    model_->runtime().begin_evaluation();
+    model_->objective().evaluate(next->batch, totals);
+  }
+  return model_->objective().finish_evaluation(totals, session_.reduce_group());
+}
+
+void Trainer::validate_and_report(RunReport* report) {
+  const auto begun = Clock::now();
+  const auto numbers = validate();
+  if (!numbers) return;
+  keep_best(*numbers);
+  if (report) report->validation(state_.step, *numbers, seconds_since(begun));
+  settled_ = Clock::now();
+}
+
+void Trainer::keep_best(const Numbers& numbers) {
+  const BestMetric metric = best_metric(config_);
+  const auto value = find(numbers, metric.name);
+  if (!value)
+    throw Error(ErrorKind::config, "train",
+                fmt::format("checkpoint.best_metric: this stage has no {}", metric.name));
+  follow_plateau(*value, metric.higher);
+  const bool better =
+      std::isfinite(*value) &&
+      (!state_.best || (metric.higher ? *value > state_.best->value : *value < state_.best->value));
+  if (better) state_.best = BestRecord{metric.name, *value, state_.step};
+  state_.validations_without_best = better ? 0 : state_.validations_without_best + 1;
+}
+
+void Trainer::follow_plateau(double metric, bool higher_is_better) {
+  PlateauState& plateau = state_.plateau;
+  const config::LrScheduler& wanted = config_.training.lr_scheduler;
+  const double needed = plateau.best ? 1e-4 * std::abs(*plateau.best) : 0;
+  const bool better = !plateau.best || (higher_is_better ? metric > *plateau.best + needed
+                                                         : metric < *plateau.best - needed);
+  if (better) {
+    plateau.best = metric;
+    plateau.num_waited = 0;
+  } else if (++plateau.num_waited >= wanted.patience) {
+    plateau.factor = std::max(plateau.factor * wanted.factor, wanted.min_lr_ratio);
+    plateau.num_waited = 0;
+  }
+}
+
+void Trainer::show_sample(RunReport* report) {
+  const bool from_validation = data_.validation() != nullptr;
+  StepReader reader(from_validation ? data_.validation_loader()
+                                    : data_.train_loader(data_.train().cursor_at(0, 0)),
+                    {static_cast<int>(policy_.assemble.model.n_future), model_->inv_freq(), {}});
+  const auto next = reader.next_evaluation();
+  if (!next) return;
+  model_->runtime().begin_evaluation(/*kind=*/2);
+  const TokenMarks marks = model_->objective().view(next->batch);
+  if (report) report->sample(state_.step, next->batch, marks, data_.tokenizer());
+}
+
+}  // namespace wmtp::training
