@@ -15,7 +15,7 @@ import torch
 from conftest import ROOT
 
 NAN = float("nan")
-torch.set_default_dtype(torch.float64)
+DOUBLE = torch.float64
 
 
 class Vectors:
@@ -52,6 +52,7 @@ def plain(value):
 
 
 def array(value):
+    value = value.detach().numpy() if isinstance(value, torch.Tensor) else value
     return np.array(value, dtype=float)  # None becomes NaN
 
 
@@ -134,8 +135,8 @@ def test_td0(ask, seed, gamma):
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("terminal,gamma,lam", [("value", 1, .95), ("value", .9, 0), ("value", 1, 1), ("reward", .97, .8),
-                                                ("monte_carlo", 1, 1)])
+@pytest.mark.parametrize("terminal,gamma,lam", [("value", 1, .95), ("value", .9, 0), ("value", 1, 1),
+                                                ("reward", .97, .8), ("monte_carlo", 1, 1)])
 def test_gae(ask, seed, terminal, gamma, lam):
     v, m, reward = random_rows(np.random.default_rng(seed), gaps=seed % 2 == 1)
     out = ask("gae", v=v, m=m, R=reward, gamma=gamma, **{"lambda": lam}, v_init=.4, terminal=terminal)
@@ -265,7 +266,8 @@ def reference_loss(z, y, m, w, normalization):
         if not places:
             continue
         ce = torch.stack([torch.logsumexp(z[b, i, k - 1], 0) - z[b, i, k - 1, y[b, i + k]] for b, i in places])
-        weight = torch.tensor([1. if w is None else w[b, i + k] if w.ndim == 2 else w[b, i, k - 1] for b, i in places])
+        weight = torch.tensor([1. if w is None else w[b, i + k] if w.ndim == 2 else w[b, i, k - 1] for b, i in places],
+                              dtype=DOUBLE)
         total = (weight * ce).sum()
         divisor = len(places) if normalization == "tokens" else weight.sum()
         plain_heads.append(ce.mean())
@@ -273,7 +275,7 @@ def reference_loss(z, y, m, w, normalization):
             heads.append(total / divisor)
         all_s, all_w = all_s + total, all_w + weight.sum()
     if not plain_heads:
-        return z.nan_to_num().sum() * 0, torch.zeros(())
+        return z.nan_to_num().sum() * 0, torch.zeros((), dtype=DOUBLE)
     loss = all_s / all_w if normalization == "weights_joint" else sum(heads) / len(heads)
     return loss, sum(plain_heads) / len(plain_heads)
 
@@ -426,11 +428,11 @@ HEADS = {"linear": {"linear": (16, 1)}, "sigmoid": {"linear": (16, 1)},
 @pytest.mark.parametrize("shape", [(5, 16), (2, 3, 16)])
 def test_value_head(ask, kind, shape):
     generator = torch.Generator().manual_seed(1)
-    draw = lambda *sizes: torch.randn(*sizes, generator=generator, requires_grad=True)  # noqa: E731
+    draw = lambda *sizes: torch.randn(*sizes, generator=generator, dtype=DOUBLE, requires_grad=True)  # noqa: E731
     params = {}
     for name, (inputs, outputs) in HEADS[kind].items():
         params[f"value_head.{name}.weight"], params[f"value_head.{name}.bias"] = draw(outputs, inputs), draw(outputs)
-    u, upstream = draw(*shape), torch.randn(*shape[:-1], generator=generator)
+    u, upstream = draw(*shape), torch.randn(*shape[:-1], generator=generator, dtype=DOUBLE)
     v = head_reference(kind, params, u)
     (v * upstream).sum().backward()
     short = {name.removeprefix("value_head."): value for name, value in params.items()}
@@ -446,13 +448,14 @@ def test_value_head(ask, kind, shape):
 @pytest.mark.parametrize("shape", [(4, 6), (2, 3, 6), (1, 6)])
 def test_lora_linear(ask, shape):
     generator = torch.Generator().manual_seed(2)
-    draw = lambda *sizes: torch.randn(*sizes, generator=generator, requires_grad=True)  # noqa: E731
+    draw = lambda *sizes: torch.randn(*sizes, generator=generator, dtype=DOUBLE, requires_grad=True)  # noqa: E731
     weight, a, b, x = draw(5, 6), draw(2, 6), draw(5, 2), draw(*shape)
-    upstream = torch.randn(*shape[:-1], 5, generator=generator)
+    upstream = torch.randn(*shape[:-1], 5, generator=generator, dtype=DOUBLE)
     y = x @ weight.T + 3 / 2 * (x @ a.T) @ b.T
     (y * upstream).sum().backward()
     out = ask("lora_linear", W=weight, A=a, B=b, alpha=3, x=x, upstream_grad=upstream)
-    for name, wanted in dict(y=y.detach(), dA=a.grad, dB=b.grad, dx=x.grad, merged=(weight + 1.5 * b @ a).detach()).items():
+    merged = weight + 1.5 * b @ a
+    for name, wanted in dict(y=y, dA=a.grad, dB=b.grad, dx=x.grad, merged=merged).items():
         near(out[name], wanted)
 
 
