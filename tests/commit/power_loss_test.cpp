@@ -88,7 +88,7 @@ Tally cut_everywhere(const CrashStore& start, const Run& run, int damages_per_cu
       ++tally.num_states;
     }
     ++tally.num_cuts;
-    if (finished) return tally;
+    if (finished || !tally.first_fault.empty()) return tally;
   }
 }
 

@@ -6,7 +6,10 @@ void add_checkpoint(CLI::App& app, Session& session) {
   CLI::App* command = app.add_subcommand("checkpoint", "Look into model folders and checkpoints");
   command->group(kModelGroup);
   command->require_subcommand(1);
+  add_checkpoint_list(*command, session);
   add_checkpoint_inspect(*command, session);
+  add_checkpoint_verify(*command, session);
+  add_checkpoint_prune(*command, session);
 }
 
 }  // namespace wmtp::cli

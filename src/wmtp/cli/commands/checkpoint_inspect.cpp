@@ -7,6 +7,7 @@
 
 #include "wmtp/checkpoint/safetensors_tensor.h"
 #include "wmtp/cli/commands/checkpoint.h"
+#include "wmtp/commit/listing.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/error.h"
 #include "wmtp/training/open_model.h"
@@ -110,6 +111,8 @@ void show_total(const WeightSource& source, const Session& session) {
 }
 
 int inspect(const InspectFlags& flags, const Session& session) {
+  if (commit::is_checkpoint(storage::LocalFileSystem(), flags.path))
+    return inspect_saved(flags.path, flags.tensors, session);
   checkpoint::ModelFolder folder =
       checkpoint::open_model_folder(checkpoint::locate_model(flags.path, environment));
   const bool as_model = !flags.raw && folder.config_format != checkpoint::ConfigFormat::none;
@@ -127,12 +130,12 @@ int inspect(const InspectFlags& flags, const Session& session) {
 }  // namespace
 
 void add_checkpoint_inspect(CLI::App& checkpoint, Session& session) {
-  CLI::App* command =
-      checkpoint.add_subcommand("inspect", "Show what a model folder or weights file holds");
+  CLI::App* command = checkpoint.add_subcommand(
+      "inspect", "Show what a model folder, weights file or checkpoint holds");
   auto flags = std::make_shared<InspectFlags>();
   command
       ->add_option("path", flags->path,
-                   "Model folder, weights file, or org/name in the local cache")
+                   "Model folder, weights file, checkpoint, or org/name in the local cache")
       ->required()
       ->type_name("PATH");
   command->add_flag("--tensors", flags->tensors, "List every tensor; with --json also its SHA-256");
