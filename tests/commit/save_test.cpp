@@ -8,6 +8,7 @@
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
 #include "wmtp/commit/folder.h"
+#include "wmtp/commit/shared_probe.h"
 #include "wmtp/storage/safetensors_header.h"
 
 namespace wmtp::commit {
@@ -203,6 +204,39 @@ TEST_F(Save, BadNamesAreRefused) {
   EXPECT_WMTP_ERROR(
       Saver({.files = store, .vote = vote, .save_dir = "/s", .model = "a/b", .run_id = "r"}),
       ErrorKind::config, "model name");
+}
+
+TEST(SharedProbe, ARankThatSeesAnotherFolderIsNamed) {
+  auto probe = [](CrashStore& zero, CrashStore& one) {
+    zero.create_folder("/s");
+    if (&zero != &one) one.create_folder("/s");
+    LocalVote vote;
+    auto body = [&](int rank) -> std::string {
+      try {
+        probe_shared_folder({.files = rank ? one : zero,
+                             .vote = vote,
+                             .save_dir = "/s",
+                             .model = "m",
+                             .run_id = "r",
+                             .rank = rank,
+                             .world_size = 2});
+        return "";
+      } catch (const Error& error) {
+        return error.what();
+      }
+    };
+    std::string other;
+    std::thread second([&] { other = body(1); });
+    const std::string first = body(0);
+    second.join();
+    EXPECT_TRUE(zero.list("/s").empty());
+    return std::pair(first, other);
+  };
+  CrashStore shared, zero, one;
+  EXPECT_EQ(probe(shared, shared), std::pair(std::string(), std::string()));
+  const auto [first, other] = probe(zero, one);
+  EXPECT_THAT(first, HasSubstr("rank 1 does not see"));
+  EXPECT_THAT(other, HasSubstr("rank 1 does not see"));
 }
 
 TEST(Vote, FilesReachOtherProcesses) {
