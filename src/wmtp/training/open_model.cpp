@@ -45,6 +45,21 @@ void check(const OpenedModel& opened) {
   checkpoint::check_weights(*opened.folder.weights, expected);
 }
 
+void read_config(OpenedModel& opened, const std::string& name) {
+  switch (opened.folder.config_format) {
+    case checkpoint::ConfigFormat::hf_config:
+      read_hf(opened);
+      break;
+    case checkpoint::ConfigFormat::meta_params:
+      opened.config =
+          model::read_meta_params(opened.folder.config_file, embedding_rows(opened.folder));
+      break;
+    case checkpoint::ConfigFormat::none:
+      throw Error(ErrorKind::config, "model",
+                  fmt::format("{} has no config.json or params.json", name));
+  }
+}
+
 // What the adapter's configuration calls its base, as a name that open_model takes.
 std::string base_of(const fs::path& adapter) {
   const std::string named = checkpoint::read_peft_config(adapter / kAdapterConfigFile).base_model;
@@ -99,18 +114,7 @@ OpenedModel open_model(const std::string& name, const checkpoint::Environment& e
     checkpoint::find_config(opened.folder);
     opened.folder.tokenizer_folder = opened.folder.folder;
   }
-  switch (opened.folder.config_format) {
-    case checkpoint::ConfigFormat::hf_config:
-      read_hf(opened);
-      break;
-    case checkpoint::ConfigFormat::meta_params:
-      opened.config =
-          model::read_meta_params(opened.folder.config_file, embedding_rows(opened.folder));
-      break;
-    case checkpoint::ConfigFormat::none:
-      throw Error(ErrorKind::config, "model",
-                  fmt::format("{} has no config.json or params.json", name));
-  }
+  read_config(opened, name);
   if (!opened.has_weights()) return opened;
   if (opened.folder.meta_names)
     opened.folder.weights =
