@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "wmtp/cli/commands/bench.h"
+#include "wmtp/cli/commands/bench_stage.h"
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
@@ -13,7 +14,6 @@
 #include "wmtp/tensor/cuda_plugin.h"
 #include "wmtp/tensor/host_memory.h"
 #include "wmtp/training/assemble.h"
-#include "wmtp/training/flops.h"
 #include "wmtp/training/memory_plan.h"
 #include "wmtp/training/synthetic_batch.h"
 
@@ -23,11 +23,11 @@ namespace {
 struct StepFlags {
   std::string preset = "small", strategy = "FULL_SHARD", recompute = "none", device = "auto", dtype,
               rows = "full";
-  std::string backend = "auto";
+  std::string backend = "auto", stage = "baseline";
   int batch = 4, seq = 512, steps = 10, warm = 2, heads = 0, accumulation = 1, threads = 0;
   int lora_rank = 0;  // 0: every parameter is trained
   double learning_rate = 1e-5, memory_gib = 0;
-  bool shared_gpu = false, repeat_batch = false, offload = false;
+  bool shared_gpu = false, repeat_batch = false, offload = false, beside_uniform = false;
 };
 
 model::ModelConfig shape_of(const StepFlags& flags) {
@@ -61,45 +61,51 @@ std::int64_t memory_limit(const StepFlags& flags, c10::Device device) {
   return ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGE_SIZE);
 }
 
-void settle_recompute(const StepFlags& flags, c10::Device device, int world,
-                      training::AssembleOptions& options) {
+training::MemoryRequest memory_request(const StepFlags& flags, const BenchStage& stage, int world,
+                                       const training::AssembleOptions& options) {
   training::MemoryRequest request;
   request.model = options.model;
   request.lora = options.transformer.lora;
+  request.frozen = options.frozen;
+  request.heads = stage.predicts();
+  if (options.value_head) request.value_head = options.value_head->type;
   request.parallel = options.parallel;
   request.world = world;
   request.recompute = options.transformer.recompute;
   request.tokens = static_cast<std::int64_t>(flags.batch) * flags.seq;
-  const std::int64_t limit = memory_limit(flags, device);
-  if (flags.recompute == "auto")
-    options.transformer.recompute = training::choose_recompute(request, limit);
-  else
-    training::require_fit(request, limit);
+  return request;
 }
 
 training::AssembleOptions options_of(const StepFlags& flags, const model::ModelConfig& config,
-                                     c10::Device device, int world) {
+                                     c10::Device device, int world, BenchStage& stage) {
   const std::string dtype = !flags.dtype.empty() ? flags.dtype : device.is_cuda() ? "bf16" : "fp32";
   if (device.is_cpu() && dtype != "fp32")
     throw Error(ErrorKind::config, "bench", fmt::format("--dtype {} on a CPU", dtype),
                 "CPU steps compute in fp32");
   training::AssembleOptions options;
-  options.model = config;
+  options.model = stage.model(config);
   options.transformer.recompute = recompute_from_name(flags.recompute);
-  options.transformer.lora = lora_of(flags, config);
+  options.transformer.lora = lora_of(flags, options.model);
   options.parallel.strategy = parallel::strategy_from_name(flags.strategy);
   options.parallel.param_dtype = dtype_from_name(dtype);
   options.parallel.device = device;
   options.parallel.cpu_offload = flags.offload;
   options.groups.groups = {
       {.name = "policy", .learning_rate = flags.learning_rate, .weight_decay = 0.01}};
-  settle_recompute(flags, device, world, options);
+  stage.set_up(options);
+  const training::MemoryRequest request = memory_request(flags, stage, world, options);
+  const std::int64_t limit = memory_limit(flags, device);
+  if (flags.recompute == "auto")
+    options.transformer.recompute = training::choose_recompute(request, limit);
+  else
+    training::require_fit(request, limit);
   return options;
 }
 
 struct Measured {
   std::vector<double> seconds, rates, losses;
-  double span = 0;  // of attention, over all tokens
+  std::vector<double> over_uniform;  // seconds of a step over those of the uniform one beside it
+  double span = 0;                   // of attention, over all tokens
 };
 
 // One step's batches are made inside the timed region, as a loop that trains does.
@@ -108,63 +114,95 @@ class Bench {
   Bench(const StepFlags& flags, const model::ModelConfig& config, comm::ProcessGroupSession& group,
         c10::Device device)
       : flags_(flags),
-        config_(config),
+        stage_(flags.stage),
         group_(group),
         device_(device),
-        model_(options_of(flags, config, device, group.world()),
-               {&group.gather_group(), &group.reduce_group()}) {
+        options_(options_of(flags, config, device, group.world(), stage_)),
+        model_(options_, {&group.gather_group(), &group.reduce_group()}) {
     const auto start = Clock::now();
-    model_.runtime().fill(training::random_weights(config, 0));
+    model_.runtime().fill(stage_.fill(options_));
     log::info("bench", "{:.1f} million weights drawn in {}",
-              static_cast<double>(config.total_parameters()) / 1e6,
+              static_cast<double>(options_.model.total_parameters()) / 1e6,
               format_duration(seconds_since(start)));
+    if (!flags.beside_uniform) return;
+    // It leaves gradients, so the view that only reads is never asked for.
+    uniform_ = std::make_unique<training::Baseline>(
+        training::PolicyViews{model_.transformer(), model_.transformer()});
+    uniform_step_ =
+        std::make_unique<training::Step>(model_.runtime(), *uniform_, model_.optimizer(),
+                                         group.reduce_group(), training::StepOptions{});
   }
 
   Measured run() {
     Measured measured;
-    for (int i = 0; i < flags_.warm; ++i) step(measured);
+    for (int i = 0; i < flags_.warm; ++i) steps(i, measured);
     measured = {};
     group_.reduce_group().barrier();
     if (device_.is_cuda()) cuda_tables().services.reset_peak_memory(device_.index());
-    for (int i = 0; i < flags_.steps; ++i) step(measured);
+    for (int i = 0; i < flags_.steps; ++i) steps(i, measured);
     measured.span = squares_ / static_cast<double>(tokens_);
     return measured;
   }
 
   training::TrainableModel& model() { return model_; }
+  const training::AssembleOptions& options() const { return options_; }
+  const BenchStage& stage() const { return stage_; }
 
  private:
-  void step(Measured& measured) {
-    const auto start = Clock::now();
-    std::int64_t tokens = 0;
-    const training::PendingResult pending = model_.step().run(next_input(tokens));
-    measured.losses.push_back(pending.read().loss);  // the host waits here, as the peer's loop does
-    measured.seconds.push_back(seconds_since(start));
-    measured.rates.push_back(static_cast<double>(tokens) / measured.seconds.back());
+  // Which of the two goes first changes from pair to pair.
+  void steps(int pair, Measured& measured) {
+    double uniform_s = 0;
+    if (uniform_ && pair % 2 == 0) uniform_s = timed(*uniform_step_, uniform_stage_).seconds;
+    const Timed step = timed(model_.step(), stage_);
+    if (uniform_ && pair % 2 == 1) uniform_s = timed(*uniform_step_, uniform_stage_).seconds;
+    measured.losses.push_back(step.loss);
+    measured.seconds.push_back(step.seconds);
+    measured.rates.push_back(static_cast<double>(step.tokens) / step.seconds);
+    if (uniform_) measured.over_uniform.push_back(step.seconds / uniform_s);
+    ++step_;
   }
 
-  training::StepInput next_input(std::int64_t& tokens) {
-    const training::SyntheticShape shape{flags_.batch, flags_.seq, config_.vocab_size,
+  struct Timed {
+    double seconds = 0, loss = 0;
+    std::int64_t tokens = 0;
+  };
+  Timed timed(training::Step& step, const BenchStage& stage) {
+    Timed timed;
+    const auto start = Clock::now();
+    const training::PendingResult pending = step.run(next_input(stage, timed.tokens));
+    timed.loss = pending.read().loss;  // the host waits here, as the peer's loop does
+    timed.seconds = seconds_since(start);
+    return timed;
+  }
+
+  training::StepInput next_input(const BenchStage& stage, std::int64_t& tokens) {
+    const training::SyntheticShape shape{flags_.batch, flags_.seq, options_.model.vocab_size,
                                          flags_.rows == "mixed"};
-    const int heads = static_cast<int>(config_.n_future), world = group_.world();
+    const int heads = static_cast<int>(options_.model.n_future), world = group_.world();
     training::StepInput input;
-    input.facts.head_targets.assign(static_cast<std::size_t>(heads), 0);
+    training::StepFacts& facts = input.facts;
+    facts.step = step_;
+    facts.head_targets.assign(static_cast<std::size_t>(heads), 0);
+    std::vector<std::int64_t> counts;
     for (int i = 0; i < flags_.accumulation * world; ++i) {
       const bool mine = i % world == group_.rank();
-      if (!mine && !shape.mixed) continue;
-      const auto index = static_cast<std::uint64_t>((flags_.repeat_batch ? 0 : step_) * 1000 + i);
-      const auto batch = training::synthetic_batch(shape, 1, index);
-      const auto counts = training::count_targets(batch.view(), heads);
-      const std::int64_t copies =
-          shape.mixed ? 1 : world;  // full rows have equal counts on all ranks
-      for (std::size_t k = 0; k < counts.size(); ++k)
-        input.facts.head_targets[k] += counts[k] * copies;
-      if (!mine) continue;
-      input.micro_batches.push_back(training::upload(batch.view(), heads, model_.inv_freq()));
-      tokens += static_cast<std::int64_t>(batch.tokens.size());
-      note_span(batch);
+      // Full rows have equal counts on all ranks.
+      if (mine || shape.mixed || counts.empty()) {
+        const auto index = static_cast<std::uint64_t>((flags_.repeat_batch ? 0 : step_) * 1000 + i);
+        const auto batch = training::synthetic_batch(shape, 1, index);
+        counts = training::count_targets(batch.view(), heads);
+        if (mine) {
+          input.micro_batches.push_back(stage.upload(batch, heads, model_.inv_freq()));
+          tokens += static_cast<std::int64_t>(batch.tokens.size());
+          note_span(batch);
+        }
+        responses_ = std::count(batch.target_mask.begin(), batch.target_mask.end(), 1);
+      }
+      for (std::size_t k = 0; k < counts.size(); ++k) facts.head_targets[k] += counts[k];
+      facts.scope_targets.insert(facts.scope_targets.end(), counts.begin(), counts.end());
+      facts.num_sequences += flags_.batch;
+      facts.num_response_tokens += responses_;
     }
-    ++step_;
     return input;
   }
 
@@ -177,12 +215,15 @@ class Bench {
   }
 
   StepFlags flags_;
-  model::ModelConfig config_;
+  BenchStage stage_, uniform_stage_{"baseline"};
   comm::ProcessGroupSession& group_;
   c10::Device device_;
+  training::AssembleOptions options_;
   training::TrainableModel model_;
+  std::unique_ptr<training::Objective> uniform_;
+  std::unique_ptr<training::Step> uniform_step_;
   int step_ = 0;
-  std::int64_t tokens_ = 0;
+  std::int64_t tokens_ = 0, responses_ = 0;
   double squares_ = 0;
 };
 
@@ -192,24 +233,17 @@ double median(std::vector<double> values) {
   return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-double flops_per_token(const StepFlags& flags, const model::ModelConfig& config, double span) {
-  const auto lora = lora_of(flags, config);
-  return lora ? training::lora_flops_per_token(
-                    config, span, static_cast<double>(model::lora_parameters(config, *lora)))
-              : training::training_flops_per_token(config, span);
-}
-
 double gib(std::int64_t bytes) {
   return static_cast<double>(bytes) / (1024.0 * 1024 * 1024);
 }
 
-nlohmann::ordered_json report_of(const StepFlags& flags, const model::ModelConfig& config,
-                                 Bench& bench, const Measured& measured, c10::Device device,
-                                 int world, std::int64_t base_bytes) {
+nlohmann::ordered_json report_of(const StepFlags& flags, Bench& bench, const Measured& measured,
+                                 c10::Device device, int world, std::int64_t base_bytes) {
   const double rate = median(measured.rates);
   nlohmann::ordered_json fields{
       {"peer", "wmtp"},
       {"preset", flags.preset},
+      {"stage", flags.stage},
       {"strategy", parallel::name_of(bench.model().runtime().options().strategy)},
       {"world", world},
       {"batch", flags.batch},
@@ -217,14 +251,15 @@ nlohmann::ordered_json report_of(const StepFlags& flags, const model::ModelConfi
       {"rows", flags.rows},
       {"recompute", flags.recompute},
       {"dtype", name_of(bench.model().runtime().options().param_dtype)},
-      {"params", config.total_parameters()},
+      {"params", bench.options().model.total_parameters()},
       {"step_s", median(measured.seconds)},
       {"min_s", *std::ranges::min_element(measured.seconds)},
       {"tok_s_rank", rate},
-      {"tflops", flops_per_token(flags, config, measured.span) * rate / 1e12}};
-  if (const auto lora = lora_of(flags, config)) {
+      {"tflops", bench.stage().flops_per_token(bench.options(), measured.span) * rate / 1e12}};
+  if (!measured.over_uniform.empty()) fields["over_uniform"] = median(measured.over_uniform);
+  if (const auto& lora = bench.options().transformer.lora) {
     fields["lora_rank"] = lora->rank;
-    fields["trained_params"] = model::lora_parameters(config, *lora);
+    fields["trained_params"] = model::lora_parameters(bench.options().model, *lora);
   }
   if (device.is_cuda()) {
     const GpuMemory memory = cuda_tables().services.memory(device.index());
@@ -237,12 +272,17 @@ nlohmann::ordered_json report_of(const StepFlags& flags, const model::ModelConfi
   fields["state_gib"] =
       gib(bench.model().runtime().state_bytes() + bench.model().optimizer().state_bytes());
   fields["buffer_gib"] = gib(bench.model().runtime().buffer_bytes());
+  fields["plan_gib"] =
+      gib(training::plan_memory(memory_request(flags, bench.stage(), world, bench.options()))
+              .total_bytes());
   fields["loss"] = measured.losses.back();
   fields["first_loss"] = measured.losses.front();
   return fields;
 }
 
 int bench_step(const Session& session, const StepFlags& flags) {
+  if (flags.beside_uniform && flags.stage == "critic")
+    throw Error(ErrorKind::config, "bench", "--beside-uniform: a critic has no uniform step");
   keep_freed_host_memory();
   RankRun run;
   run.launch = discover_launch();
@@ -254,11 +294,9 @@ int bench_step(const Session& session, const StepFlags& flags) {
   return run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
     group.connect();
     const std::int64_t base_bytes = peak_resident_bytes();
-    const model::ModelConfig config = shape_of(flags);
-    Bench bench(flags, config, group, device);
+    Bench bench(flags, shape_of(flags), group, device);
     const Measured measured = bench.run();
-    const auto fields =
-        report_of(flags, config, bench, measured, device, group.world(), base_bytes);
+    const auto fields = report_of(flags, bench, measured, device, group.world(), base_bytes);
     if (group.rank() == 0) emit_json("result", fields);
     return 0;
   });
@@ -288,6 +326,11 @@ void add_bench_step(CLI::App& bench, Session& session) {
       ->add_option("--rows", flags->rows,
                    "full: every token a target; mixed: lengths seq/8..seq, half prompt")
       ->check(CLI::IsMember({"full", "mixed"}));
+  command
+      ->add_option("--stage", flags->stage, "What is trained; signals of frozen models are given")
+      ->check(CLI::IsMember({"baseline", "critic", "verifiable", "rho1"}));
+  command->add_flag("--beside-uniform", flags->beside_uniform,
+                    "A baseline step beside each step; over_uniform is the median ratio");
   command->add_option("--heads", flags->heads, "Prediction heads (0: the preset's)")
       ->check(CLI::Range(0, 16));
   command
