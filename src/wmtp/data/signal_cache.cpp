@@ -125,8 +125,7 @@ bool SignalCache::has(const SignalRow& row) const {
 
 std::vector<float> SignalCache::find(const HostBatch& batch) const {
   const std::vector<SignalRow> rows = signal_rows(batch);
-  if (rows.empty() ||
-      !std::all_of(rows.begin(), rows.end(), [this](const SignalRow& row) { return has(row); }))
+  if (!std::all_of(rows.begin(), rows.end(), [this](const SignalRow& row) { return has(row); }))
     return {};
   std::vector<float> signals(batch.num_tokens());
   for (const SignalRow& row : rows)

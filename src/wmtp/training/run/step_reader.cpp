@@ -1,5 +1,7 @@
 #include "wmtp/training/run/step_reader.h"
 
+#include <array>
+
 #include "wmtp/core/error.h"
 
 namespace wmtp::training {
@@ -38,6 +40,9 @@ DeviceBatch StepReader::upload_batch(data::HostBatch& host, std::int64_t step) c
   options.inv_freq_F = options_.inv_freq_F;
   if (options_.dropout_seed) options.dropout = DropoutKey{*options_.dropout_seed, step};
   DeviceBatch batch = upload(host, options);
+  if (signals.cache && signals.read && host.num_tokens() == 0)  // one filler token
+    (signals.values ? batch.value_N : batch.ref_nll_N) =
+        upload(std::array{0.0F}, options.inv_freq_F.device());
   batch.signal_cache = signals.cache;
   if (signals.cache) batch.signal_rows = data::signal_rows(host);
   return batch;
