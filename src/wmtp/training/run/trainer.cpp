@@ -15,6 +15,7 @@
 #include "wmtp/tensor/host_memory.h"
 #include "wmtp/training/checkpoints/resume.h"
 #include "wmtp/training/flops.h"
+#include "wmtp/training/run/run_flops.h"
 
 namespace wmtp::training {
 namespace {
@@ -96,12 +97,14 @@ Trainer::Trainer(const config::ResolvedConfig& config, const RunSite& site,
       options_(options),
       policy_(plan_policy(config_, site)),
       data_(config_, site, policy_, session.gather_group()),
-      stage_(config_, site, policy_, groups_of(session)),
+      signals_(config_, site, policy_.frozen, data_, session.gather_group()),
+      stage_(config_, site, policy_, groups_of(session), signals_.complete()),
       model_(std::make_unique<TrainableModel>(with_objective(policy_.assemble, stage_),
                                               groups_of(session))),
       validations_(validation_interval(config_), data_.train().size()),
       saves_({config_.checkpoint.save_checkpoint_every, config_.checkpoint.save_every_steps},
              data_.train().size()) {
+  if (stage_.frozen()) signals_.follow(*stage_.frozen());
   state_.cursor = data_.train().cursor_at(0, 0);
   checkpointer_ = std::make_unique<Checkpointer>(
       checkpoint_site(resolved_, options_, policy_, data_), session_);
@@ -130,12 +133,8 @@ RunFacts Trainer::facts() const {
   RunFacts facts;
   facts.num_steps = num_steps_;
   facts.world = site_.world;
-  const model::ModelConfig& shape = policy_.assemble.model;
   auto flops = [&](double span) {
-    if (!policy_.assemble.transformer.lora) return training_flops_per_token(shape, span);
-    return lora_flops_per_token(
-        shape, span,
-        static_cast<double>(model::lora_parameters(shape, *policy_.assemble.transformer.lora)));
+    return run_flops_per_token(policy_, !signals_.complete(), span);
   };
   facts.flops_per_token = flops(0);
   facts.flops_per_span = flops(1) - flops(0);
@@ -170,7 +169,7 @@ optim::Schedule Trainer::schedule() const {
 StepReader Trainer::reader_at(const data::Cursor& cursor) const {
   return StepReader(data_.train_loader(cursor),
                     {static_cast<int>(policy_.assemble.model.n_future), model_->inv_freq(),
-                     static_cast<std::uint64_t>(config_.runtime.seed)});
+                     static_cast<std::uint64_t>(config_.runtime.seed), signals_.train()});
 }
 
 std::uint64_t Trainer::run_samples() const {
@@ -291,7 +290,7 @@ bool Trainer::run_step(StepReader& reader, const Requests& requests) {
   record.remaining.num_steps = num_steps_ - state_.step;
   record.data_wait_s = reader.wait_seconds() - waited_s_;
   waited_s_ = reader.wait_seconds();
-  pending_.push_back({std::move(running), record, std::move(read->sample_ids)});
+  pending_.push_back({std::move(running), record, std::move(read->sample_ids), signals_.mark()});
   return true;
 }
 
@@ -300,6 +299,7 @@ void Trainer::settle(std::size_t keep, RunReport* report) {
     PendingStep step = std::move(pending_.front());
     pending_.pop_front();
     StepResult result = step.pending.read();
+    signals_.write(step.signals);
     failpoint::pass("step.report");
     state_.tokens_seen += static_cast<std::uint64_t>(result.num_tokens);
     stop_agreed_ = stop_agreed_ || result.stop;
@@ -336,8 +336,10 @@ void Trainer::count_skipped(const PendingStep& step, const StepResult& result) {
 std::optional<Numbers> Trainer::validate() {
   if (!data_.validation()) return std::nullopt;
   session_.watchdog().enter("validation", std::chrono::milliseconds(0));
-  StepReader reader(data_.validation_loader(),
-                    {static_cast<int>(policy_.assemble.model.n_future), model_->inv_freq(), {}});
+  StepReader reader(data_.validation_loader(), {static_cast<int>(policy_.assemble.model.n_future),
+                                                model_->inv_freq(),
+                                                {},
+                                                signals_.validation()});
   Totals totals = model_->step().make_totals();
   bool begun = false;
   while (const auto next = reader.next_evaluation()) {
@@ -346,7 +348,9 @@ std::optional<Numbers> Trainer::validate() {
     model_->runtime().begin_evaluation();
     model_->objective().evaluate(next->batch, totals);
   }
-  return model_->objective().finish_evaluation(totals, session_.reduce_group());
+  const Numbers numbers = model_->objective().finish_evaluation(totals, session_.reduce_group());
+  signals_.write(signals_.mark());
+  return numbers;
 }
 
 void Trainer::validate_and_report(RunReport* report) {
@@ -392,7 +396,10 @@ void Trainer::show_sample(RunReport* report) {
   const bool from_validation = data_.validation() != nullptr;
   StepReader reader(from_validation ? data_.validation_loader()
                                     : data_.train_loader(data_.train().cursor_at(0, 0)),
-                    {static_cast<int>(policy_.assemble.model.n_future), model_->inv_freq(), {}});
+                    {static_cast<int>(policy_.assemble.model.n_future),
+                     model_->inv_freq(),
+                     {},
+                     from_validation ? signals_.validation() : signals_.train()});
   const auto next = reader.next_evaluation();
   if (!next) return;
   model_->runtime().begin_evaluation(/*kind=*/2);
