@@ -19,6 +19,9 @@ model::ModelConfig shape_of(const StepFlags& flags) {
   if (flags.heads > 0) {
     config.num_blocks = config.num_trunk_blocks() + flags.heads;
     config.n_future = flags.heads;
+    // One head has a block too where the preset's heads have: the shapes differ in heads alone.
+    if (flags.heads == 1 && config.architecture == model::Architecture::llama_mtp)
+      config.architecture = model::Architecture::llama;
   }
   model::validate(config, "--preset " + flags.preset);
   return config;
