@@ -47,7 +47,7 @@ class Place:
     def train(self, run, settings, ranks=1):
         (self.folder / f"{run}.yaml").write_text(yaml.safe_dump(settings))
         launch = [] if ranks == 1 else ["launch", "--nproc", ranks, "--"]
-        done = self.wmtp.run(*launch, "train", f"{run}.yaml", "--run-dir", run, cwd=self.folder, timeout=600)
+        done = self.wmtp.run(*launch, "train", "--config", f"{run}.yaml", "--run-dir", run, cwd=self.folder, timeout=600)
         return done.stderr + done.stdout
 
     def stage(self, run, stage, ranks=1, **more):
