@@ -1,7 +1,9 @@
 #include "wmtp/training/device_batch.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <array>
 
 #include "wmtp/core/error.h"
@@ -75,6 +77,12 @@ DeviceBatch upload(const data::HostBatch& host, const UploadOptions& options) {
   if (!host.value.empty())
     batch.value_N = to_device(std::span<const float>(host.value), at::kFloat, device);
   return batch;
+}
+
+Tensor unread_signal(const DeviceBatch& batch) {
+  WMTP_CHECK(std::ranges::count(batch.mask, 1) == 0,
+             "a batch without its cached signal needs the model that computes it");
+  return at::zeros(batch.docs.mask_N.sizes(), batch.docs.mask_N.options().dtype(at::kFloat));
 }
 
 model::Batch batch_for(const DeviceBatch& batch, int num_heads, const Tensor& inv_freq_F) {

@@ -40,6 +40,10 @@ struct UploadOptions {
 // collectives.
 DeviceBatch upload(const data::HostBatch& host, const UploadOptions& options);
 
+// A cached signal for a batch that brings none: zeros, which nobody reads. REQUIRES a batch without
+// a response, such as the filler of a rank that has no sample; Error internal for any other.
+Tensor unread_signal(const DeviceBatch& batch);
+
 // The same tokens for another model: its own RoPE angles and the targets of its heads.
 model::Batch batch_for(const DeviceBatch& batch, int num_heads, const Tensor& inv_freq_F);
 
