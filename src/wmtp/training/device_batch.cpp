@@ -1,7 +1,9 @@
 #include "wmtp/training/device_batch.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <array>
 
 #include "wmtp/core/error.h"
@@ -83,6 +85,12 @@ DeviceBatch upload(const TokenView& view, std::span<const float> reward_D,
 
 Tensor upload(std::span<const float> values_N, c10::Device device) {
   return to_device(values_N, at::kFloat, device);
+}
+
+Tensor unread_signal(const DeviceBatch& batch) {
+  WMTP_CHECK(std::ranges::count(batch.mask, 1) == 0,
+             "a batch without its cached signal needs the model that computes it");
+  return at::zeros(batch.docs.mask_N.sizes(), batch.docs.mask_N.options().dtype(at::kFloat));
 }
 
 model::Batch batch_for(const DeviceBatch& batch, int num_heads, const Tensor& inv_freq_F) {

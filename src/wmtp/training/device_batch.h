@@ -48,6 +48,10 @@ DeviceBatch upload(const TokenView& view, std::span<const float> reward_D,
                    const UploadOptions& options);
 Tensor upload(std::span<const float> values_N, c10::Device device);
 
+// A cached signal for a batch that brings none: zeros, which nobody reads. REQUIRES a batch without
+// a response, such as the filler of a rank that has no sample; Error internal for any other.
+Tensor unread_signal(const DeviceBatch& batch);
+
 // The same tokens for another model: its own RoPE angles and the targets of its heads.
 model::Batch batch_for(const DeviceBatch& batch, int num_heads, const Tensor& inv_freq_F);
 
