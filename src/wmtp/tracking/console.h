@@ -35,11 +35,11 @@ ConsoleMode choose_mode(config::Progress wanted, const ConsoleFacts& facts);
 
 struct ConsoleOptions {
   ConsoleMode mode = ConsoleMode::lines;
-  BarStyle style;  // its colour flag is that of all texts
+  BarStyle style = {};  // its colour flag is that of all texts
   std::int64_t log_interval = 10;
-  std::string stage;
+  std::string stage = {};
   // Monotonic seconds; empty: the steady clock.
-  std::function<double()> now_s;
+  std::function<double()> now_s = {};
 };
 
 // THREADS: any. While a bar stands, lines of the logger take it off the screen first.

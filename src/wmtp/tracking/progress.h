@@ -16,35 +16,35 @@ struct Progress {
   std::int64_t step = 0, num_steps = 0;
   double epoch = 0, num_epochs = 0;
   double loss = 0;
-  std::optional<double> unweighted_loss;
+  std::optional<double> unweighted_loss = {};
   double learning_rate = 0, grad_norm = 0;
   double samples_per_sec = 0, tokens_per_sec = 0;  // of all ranks together
   int num_ranks = 1;
-  std::optional<double> mfu;
-  std::optional<double> memory_used_gib, memory_limit_gib;
-  std::optional<double> data_wait_ratio;  // share of the step time, 0..1
-  double step_time_s = 0;                 // of this step alone, without validation and saving
-  RemainingWork remaining;                // from here to the end of the run
-  std::optional<std::int64_t> next_save_step;
+  std::optional<double> mfu = {};
+  std::optional<double> memory_used_gib = {}, memory_limit_gib = {};
+  std::optional<double> data_wait_ratio = {};  // share of the step time, 0..1
+  double step_time_s = 0;                      // of this step alone, without validation and saving
+  RemainingWork remaining = {};                // from here to the end of the run
+  std::optional<std::int64_t> next_save_step = {};
 };
 
 struct Validation {
   std::int64_t step = 0;
   double loss = 0;
-  std::optional<double> perplexity;  // where the loss is a cross entropy
-  NamedValues others = {};           // shown behind, e.g. {"pairwise_accuracy", 0.97}
+  std::optional<double> perplexity = {};  // where the loss is a cross entropy
+  NamedValues others = {};                // shown behind, e.g. {"pairwise_accuracy", 0.97}
   double seconds = 0;
 };
 
 struct SavedCheckpoint {
   std::int64_t step = 0;
-  std::string name;  // <model>-<step>steps
+  std::string name = {};  // <model>-<step>steps
   double seconds = 0, blocked_s = 0;
 };
 
 struct Resumed {
   std::int64_t step = 0;
-  std::string name;
+  std::string name = {};
   int saved_ranks = 1, num_ranks = 1;
 };
 

@@ -12,11 +12,11 @@
 namespace wmtp::tracking {
 
 struct BarState {
-  std::string stage;
-  Progress progress;
-  std::optional<double> eta_s;            // to the end
-  std::optional<double> next_save_eta_s;  // to the next checkpoint
-  std::optional<std::int64_t> saved_step;
+  std::string stage = {};
+  Progress progress = {};
+  std::optional<double> eta_s = {};            // to the end
+  std::optional<double> next_save_eta_s = {};  // to the next checkpoint
+  std::optional<std::int64_t> saved_step = {};
   double saved_age_s = 0;
 };
 

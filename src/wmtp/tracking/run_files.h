@@ -24,26 +24,26 @@ inline constexpr const char* kSummaryFile = "summary.json";
 
 struct Histogram {
   std::int64_t step = 0;
-  std::string name;                   // "weight", "value", ...
-  std::vector<double> edges;          // rising; one more than counts
-  std::vector<std::uint64_t> counts;  // of [edges[i], edges[i+1]), the last bin closed
+  std::string name = {};                   // "weight", "value", ...
+  std::vector<double> edges = {};          // rising; one more than counts
+  std::vector<std::uint64_t> counts = {};  // of [edges[i], edges[i+1]), the last bin closed
 };
 
 struct Best {
-  std::string metric;  // "val/loss"
+  std::string metric = {};  // "val/loss"
   double value = 0;
   std::int64_t step = 0;
 };
 
 struct RunSummary {
-  std::string experiment, stage;
+  std::string experiment = {}, stage = {};
   std::string status = "completed";  // completed | early_stop | stopped
   std::int64_t step = 0, num_steps = 0;
-  std::optional<Best> best;
-  NamedValues last;                                          // by metric name
-  std::vector<std::pair<std::string, std::string>> paths;    // "final" -> runs/x/final
-  NamedValues timings_s;                                     // "training", "validation", "saving"
-  std::vector<std::pair<std::string, std::int64_t>> counts;  // "tokens", "samples", "restarts"
+  std::optional<Best> best = {};
+  NamedValues last = {};                                        // by metric name
+  std::vector<std::pair<std::string, std::string>> paths = {};  // "final" -> runs/x/final
+  NamedValues timings_s = {};  // "training", "validation", "saving"
+  std::vector<std::pair<std::string, std::int64_t>> counts = {};  // "tokens", "samples", "restarts"
 };
 
 class RunFiles {

@@ -8,17 +8,17 @@
 namespace wmtp::tracking {
 
 struct SampleToken {
-  std::string text;             // decoded; a character of several tokens stands with the first
-  bool is_target = false;       // some head learns from predicting it
-  double weight = 0;            // of that prediction (head 1); 0 where it is no target
-  std::optional<double> value;  // the value model's estimate here
-  std::vector<std::uint8_t> selected;  // per head, 0 or 1; empty: this stage selects nothing
+  std::string text = {};             // decoded; a character of several tokens stands with the first
+  bool is_target = false;            // some head learns from predicting it
+  double weight = 0;                 // of that prediction (head 1); 0 where it is no target
+  std::optional<double> value = {};  // the value model's estimate here
+  std::vector<std::uint8_t> selected = {};  // per head, 0 or 1; empty: this stage selects nothing
 };
 
 struct DecodedSample {
   std::int64_t step = 0;
-  std::string stage;
-  std::vector<SampleToken> tokens;
+  std::string stage = {};
+  std::vector<SampleToken> tokens = {};
 };
 
 struct SampleStyle {

@@ -18,7 +18,7 @@ using NamedValues = std::vector<std::pair<std::string, double>>;
 struct Point {
   std::int64_t step = 0;
   double time_s = 0;  // wall clock, seconds since 1970
-  NamedValues values;
+  NamedValues values = {};
 };
 
 // THREADS: one at a time. Nothing thrown: a sink that cannot write warns once and goes on, since

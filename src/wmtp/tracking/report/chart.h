@@ -10,15 +10,15 @@
 namespace wmtp::tracking {
 
 struct Curve {
-  std::string label;
-  Series points;
+  std::string label = {};
+  Series points = {};
 };
 
 struct LineChart {
-  std::string title;                // read out by screen readers
-  std::string x_label;              // "step"
-  std::vector<Curve> curves;        // at most 8 colours, then they repeat
-  std::vector<std::int64_t> marks;  // vertical lines: restarts
+  std::string title = {};                // read out by screen readers
+  std::string x_label = {};              // "step"
+  std::vector<Curve> curves = {};        // at most 8 colours, then they repeat
+  std::vector<std::int64_t> marks = {};  // vertical lines: restarts
 };
 
 // The drawing and, below it, a legend with the last value of each curve. Values that are not finite

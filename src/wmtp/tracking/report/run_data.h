@@ -21,21 +21,21 @@ struct SeriesPoint {
 using Series = std::vector<SeriesPoint>;  // by rising step, each step once
 
 struct RunData {
-  std::string name;  // the folder's
-  std::filesystem::path folder;
-  std::string stage;                     // "" where no file tells
-  std::map<std::string, Series> series;  // by metric name
-  std::vector<std::int64_t> restarts;    // the step each resume continued from
+  std::string name = {};  // the folder's
+  std::filesystem::path folder = {};
+  std::string stage = {};                     // "" where no file tells
+  std::map<std::string, Series> series = {};  // by metric name
+  std::vector<std::int64_t> restarts = {};    // the step each resume continued from
   std::int64_t last_step = 0;
   double wall_time_s = 0;  // from the first to the last line
-  std::optional<Best> best;
-  std::vector<std::pair<std::string, std::string>> paths;   // what the run says it wrote
-  std::string config_yaml;                                  // "" where there is none
-  std::vector<std::pair<std::string, std::string>> config;  // its keys and values, flat
-  std::vector<std::pair<std::string, std::string>> environment;
-  std::vector<DecodedSample> samples;
-  std::vector<Histogram> histograms;
-  std::vector<std::string> notices;  // what was left out
+  std::optional<Best> best = {};
+  std::vector<std::pair<std::string, std::string>> paths = {};   // what the run says it wrote
+  std::string config_yaml = {};                                  // "" where there is none
+  std::vector<std::pair<std::string, std::string>> config = {};  // its keys and values, flat
+  std::vector<std::pair<std::string, std::string>> environment = {};
+  std::vector<DecodedSample> samples = {};
+  std::vector<Histogram> histograms = {};
+  std::vector<std::string> notices = {};  // what was left out
 
   const Series* find(const std::string& metric) const;
   std::optional<double> last(const std::string& metric) const;

@@ -1,0 +1,137 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+#include "wmtp/tracking/report/chart.h"
+#include "wmtp/tracking/report/html_text.h"
+#include "wmtp/tracking/report/overview.h"
+#include "wmtp/tracking/report/page.h"
+
+namespace wmtp::tracking {
+namespace {
+
+using test::TempDir;
+using test::write_file;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr const char* kTwoSteps =
+    "{\"step\":1,\"time\":10,\"train/loss\":3}\n{\"step\":2,\"time\":20,\"train/loss\":2}\n";
+
+TEST(ReadRun, TheLastLineOfARepeatedStepCounts) {
+  TempDir folder;
+  write_file(folder / "metrics.jsonl", std::string(kTwoSteps) +
+                                           "{\"step\":2,\"time\":21,\"val/loss\":5}\n"
+                                           "{\"step\":3,\"time\":30,\"train/loss\":9}\n"
+                                           "{\"event\":\"resume\",\"step\":1}\n"
+                                           "{\"step\":2,\"time\":40,\"train/loss\":2.5}\n");
+  const RunData run = read_run(folder.path());
+  const Series& losses = *run.find("train/loss");
+  ASSERT_EQ(losses.size(), 3U);
+  EXPECT_EQ(losses[1].value, 2.5);
+  EXPECT_EQ(losses[2].value, 9);
+  EXPECT_EQ(run.last("val/loss"), 5);
+  EXPECT_EQ(run.restarts, std::vector<std::int64_t>{1});
+  EXPECT_EQ(run.wall_time_s, 30);
+  EXPECT_EQ(run.best->value, 5);
+}
+
+TEST(ReadRun, LinesCutOffByAKillAreLeftOutWithANotice) {
+  TempDir folder;
+  write_file(folder / "metrics.jsonl",
+             "{\"step\":1,\"time\":10,\"train/loss\":3}\n{\"step\":2,\"time\n"
+             "{\"event\":\"resume\",\"step\":1}\n{\"step\":2,\"time\":20,\"train/loss\":2}\n{\"st");
+  const RunData run = read_run(folder.path());
+  EXPECT_EQ(run.find("train/loss")->size(), 2U);
+  ASSERT_EQ(run.notices.size(), 2U);
+  EXPECT_THAT(run.notices[0], HasSubstr("metrics.jsonl:2: left out"));
+  EXPECT_THAT(run.notices[1], HasSubstr("metrics.jsonl:5: left out"));
+}
+
+TEST(ReadRun, DamageIsNamedWithFileAndLine) {
+  TempDir folder;
+  const auto metrics = folder / "metrics.jsonl";
+  auto expect = [&](const std::string& text, const char* part) {
+    write_file(metrics, text);
+    EXPECT_WMTP_ERROR(read_run(folder.path()), ErrorKind::data, part);
+  };
+  EXPECT_WMTP_ERROR(read_run(folder / "nowhere"), ErrorKind::config, "is no folder");
+  EXPECT_WMTP_ERROR(read_run(folder.path()), ErrorKind::data, "has no metrics.jsonl");
+  expect("", "no step was recorded");
+  expect("{\"event\":\"resume\",\"step\":1}\n", "no step was recorded");
+  expect(std::string(kTwoSteps) + "garbage\n", "metrics.jsonl:3");
+  expect("[1]\n", "metrics.jsonl:1: the line is no JSON object");
+  expect("{\"time\":1,\"x\":1}\n", "metrics.jsonl:1: \"step\" is missing");
+  expect("{\"step\":1.5,\"time\":1}\n", "\"step\" is no integer");
+  expect("{\"step\":1,\"time\":1,\"x\":\"big\"}\n", "\"x\" is no number");
+  expect("{\"step\":1,\"time\":1,\"x\":1,\"x\":2}\n", "duplicate key");
+  write_file(metrics, kTwoSteps);
+  write_file(folder / "histograms.jsonl",
+             "{\"step\":1,\"name\":\"w\",\"edges\":[0,1],\"counts\":[1,2]}\n");
+  EXPECT_WMTP_ERROR(read_run(folder.path()), ErrorKind::data, "2 edges do not bound 2 counts");
+  std::filesystem::remove(folder / "histograms.jsonl");
+  write_file(folder / "samples.jsonl", "{\"step\":1,\"stage\":\"x\",\"tokens\":[3]}\n");
+  EXPECT_WMTP_ERROR(read_run(folder.path()), ErrorKind::data, "samples.jsonl:1");
+}
+
+TEST(Charts, TicksAreRoundAndInside) {
+  EXPECT_EQ(nice_ticks(0, 10), (std::vector<double>{0, 2, 4, 6, 8, 10}));
+  EXPECT_EQ(nice_ticks(-1, 1), (std::vector<double>{-1, -0.5, 0, 0.5, 1}));
+  for (const double scale : {1e-300, 1e-9, 0.3, 7.0, 1e12, 1e299}) {
+    const auto ticks = nice_ticks(-0.7 * scale, 1.1 * scale);
+    EXPECT_GE(ticks.size(), 2U);
+    EXPECT_LE(ticks.size(), 8U);
+    for (const double tick : ticks) {
+      EXPECT_GE(tick, -0.7 * scale);
+      EXPECT_LE(tick, 1.1 * scale * (1 + 1e-9));
+    }
+  }
+}
+
+TEST(Charts, ThinningKeepsEndsOfTheRange) {
+  Series points;
+  for (int i = 0; i < 100'000; ++i) points.push_back({i, i == 51'234 ? 99.0 : i % 7 * 0.1});
+  const Series thin = thinned(points, 300);
+  EXPECT_LE(thin.size(), 600U);
+  EXPECT_TRUE(std::any_of(thin.begin(), thin.end(), [](auto& p) { return p.value == 99; }));
+  EXPECT_TRUE(
+      std::is_sorted(thin.begin(), thin.end(), [](auto& a, auto& b) { return a.step < b.step; }));
+}
+
+TEST(Charts, NothingButFiniteCoordinates) {
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  const std::string svg = to_svg(
+      LineChart{"t", "step", {{"a", {{1, 1e308}, {2, -1e308}, {3, nan}, {4, inf}, {5, 2}}}}, {3}});
+  for (const char* bad : {"nan,", ",nan", "inf,", ",inf", "\"nan", "\"inf", "\"-nan"})
+    EXPECT_THAT(svg, Not(HasSubstr(bad)));
+  EXPECT_THAT(svg, HasSubstr("<circle"));
+  EXPECT_EQ(to_svg(LineChart{"t", "step", {{"a", {{1, nan}}}}, {}}), "");
+  EXPECT_EQ(to_svg(LineChart{"t", "step", {}, {}}), "");
+}
+
+TEST(Html, EscapesWhatCouldBeMarkup) {
+  EXPECT_EQ(escape_html("<a href=\"x\">&'\x01\n"),
+            "&lt;a href=&quot;x&quot;&gt;&amp;&#39;\xEF\xBF\xBD\n");
+}
+
+TEST(Report, ComparisonListsDifferingKeysOnly) {
+  TempDir a, b;
+  write_file(a / "metrics.jsonl", kTwoSteps);
+  write_file(b / "metrics.jsonl", kTwoSteps);
+  write_file(a / "config.yaml", "training:\n  batch_size: 1\n  n_epochs: 2.0\n");
+  write_file(b / "config.yaml", "training:\n  batch_size: 4\n  n_epochs: 2.0\n");
+  const std::vector<RunData> runs{read_run(a.path()), read_run(b.path())};
+  const auto rows = config_differences(runs);
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0], (std::vector<std::string>{"training.batch_size", "1", "4"}));
+  EXPECT_THAT(report_page(runs, true), HasSubstr("<td>training.batch_size</td>"));
+  EXPECT_THAT(report_text(runs, true, false), HasSubstr("training.batch_size"));
+  EXPECT_EQ(report_json(runs, true)["config_differences"]["training.batch_size"],
+            (std::vector<std::string>{"1", "4"}));
+}
+
+}  // namespace
+}  // namespace wmtp::tracking
