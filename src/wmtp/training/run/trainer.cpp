@@ -79,6 +79,7 @@ RunFacts Trainer::facts() const {
   RunFacts facts;
   facts.num_steps = num_steps_;
   facts.world = site_.world;
+  facts.objective = &model_->objective();
   const model::ModelConfig& shape = policy_.assemble.model;
   auto flops = [&](double span) {
     if (!policy_.assemble.transformer.lora) return training_flops_per_token(shape, span);
