@@ -22,8 +22,8 @@ std::string file_of(std::string_view json, std::string_view data) {
   return bytes.append(json).append(data);
 }
 
-SafetensorsHeader parse(std::string_view bytes) {
-  return parse_safetensors_header(std::as_bytes(std::span(bytes.data(), bytes.size())),
+storage::SafetensorsHeader parse(std::string_view bytes) {
+  return storage::parse_safetensors_header(std::as_bytes(std::span(bytes.data(), bytes.size())),
                                   bytes.size(), "t.safetensors");
 }
 

@@ -107,7 +107,7 @@ TEST(WatchdogMultirank, KilledRankZeroWithItsStore) {
 TEST(WatchdogMultirank, StoppedRankIsNamedWithinTheLimit) {
   if (is_worker()) return run_steps(milliseconds(1500));
   const Trial trial = disturb({.ranks = 3, .straggler_s = 1}, 1, SIGSTOP);
-  expect_survivors_left(trial, 1, 1.5 + 1 + 0.5);
+  expect_survivors_left(trial, 1, 1.5 + 1);
   ASSERT_TRUE(trial.hang.is_object());
   EXPECT_EQ(trial.hang["behind"], Json::array({1}));
   EXPECT_THAT(trial.hang["cause"].get<std::string>(), testing::HasSubstr("section 'step'"));
@@ -120,7 +120,7 @@ TEST(WatchdogMultirank, StoppedRankIsNamedWithinTheLimit) {
 TEST(WatchdogMultirank, StoppedRankIsNamedByItsMissingBeats) {
   if (is_worker()) return run_steps(std::chrono::seconds(600));
   const Trial trial = disturb({.ranks = 2, .straggler_s = 1}, 1, SIGSTOP);
-  expect_survivors_left(trial, 1, 3 + 1.5);
+  expect_survivors_left(trial, 1, 3 + 1);
   ASSERT_TRUE(trial.hang.is_object());
   EXPECT_EQ(trial.hang["behind"], Json::array({1}));
 }
@@ -134,7 +134,7 @@ TEST(WatchdogMultirank, StoppedStoreIsNoTrap) {
                         fmt::format("tcp://127.0.0.1:{}", 20'000 + (::getpid() + 1) % 10'000)}},
                .straggler_s = 1},
               0, SIGSTOP);
-  expect_survivors_left(trial, 0, 1.5 + 1 + 0.5);
+  expect_survivors_left(trial, 0, 1.5 + 1);
 }
 
 // A rank that waits for something else than its peers (its loader): it is behind, though it beats.

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "wmtp/checkpoint/header_scanner.h"
 #include "wmtp/core/error.h"
+#include "wmtp/storage/header_scanner.h"
 
 namespace wmtp::checkpoint {
 namespace {
@@ -66,7 +66,7 @@ void PickleStack::push(Ref ref) {
 }
 
 void PickleStack::push_text(std::string_view text) {
-  if (find_invalid_utf8(text) != text.npos) refuse("a text is not UTF-8");
+  if (storage::find_invalid_utf8(text) != text.npos) refuse("a text is not UTF-8");
   push_new({.kind = PickleKind::text, .text = text});
 }
 

@@ -7,9 +7,9 @@
 namespace wmtp::checkpoint {
 namespace {
 
-SafetensorsPlan plan_with_format(std::vector<StoredTensor> tensors, Metadata metadata) {
+storage::SafetensorsPlan plan_with_format(std::vector<StoredTensor> tensors, Metadata metadata) {
   metadata.emplace("format", "pt");  // transformers 4 refuses files without it
-  return plan_safetensors(std::move(tensors), metadata);
+  return storage::plan_safetensors(std::move(tensors), metadata);
 }
 
 }  // namespace
@@ -20,7 +20,8 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
 
 SafetensorsFile::SafetensorsFile(storage::MappedFile file)
     : file_(std::move(file)),
-      header_(parse_safetensors_header(file_.bytes(), file_.size(), file_.path().string())) {}
+      header_(
+          storage::parse_safetensors_header(file_.bytes(), file_.size(), file_.path().string())) {}
 
 const StoredTensor* SafetensorsFile::find(std::string_view name) const {
   const auto at =

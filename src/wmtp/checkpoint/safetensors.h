@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "wmtp/checkpoint/safetensors_header.h"
+#include "wmtp/checkpoint/stored_tensor.h"
 #include "wmtp/storage/atomic_file.h"
 #include "wmtp/storage/mapped_file.h"
 
@@ -30,7 +30,7 @@ class SafetensorsFile {
 
  private:
   storage::MappedFile file_;
-  SafetensorsHeader header_;
+  storage::SafetensorsHeader header_;
 };
 
 // Writes the header at once, then takes the data of the tensors piece by piece in the order of
@@ -50,7 +50,7 @@ class SafetensorsWriter {
   void commit();
 
  private:
-  SafetensorsPlan plan_;
+  storage::SafetensorsPlan plan_;
   storage::AtomicFile file_;
 };
 

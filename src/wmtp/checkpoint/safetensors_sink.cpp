@@ -9,14 +9,14 @@
 namespace wmtp::checkpoint {
 namespace {
 
-SafetensorsPlan plan_of(std::vector<StoredTensor> tensors, Metadata metadata) {
+storage::SafetensorsPlan plan_of(std::vector<StoredTensor> tensors, Metadata metadata) {
   metadata.emplace("format", "pt");  // transformers 4 refuses files without it
   return plan_safetensors(std::move(tensors), metadata);
 }
 
 class SafetensorsSink final : public TensorSink {
  public:
-  SafetensorsSink(const std::filesystem::path& path, SafetensorsPlan plan, unsigned mode)
+  SafetensorsSink(const std::filesystem::path& path, storage::SafetensorsPlan plan, unsigned mode)
       : file_(path, mode),
         tensors_(std::move(plan.tensors)),
         data_begin_(plan.header.size()),

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "wmtp/checkpoint/safetensors_header.h"
+#include "wmtp/storage/safetensors_header.h"
 #include "wmtp/checkpoint/stored_tensor.h"
 
 namespace wmtp::checkpoint {

@@ -1,5 +1,6 @@
 #include "wmtp/cli/report.h"
 
+#include <c10/util/Exception.h>
 #include <iostream>
 
 #include "wmtp/cli/error_file.h"
@@ -11,6 +12,12 @@ namespace wmtp::cli {
 
 Error as_error(const std::exception& thrown) {
   if (const auto* error = dynamic_cast<const Error*>(&thrown)) return *error;
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&thrown)) {
+    const std::string_view text = thrown.what();
+    return {ErrorKind::config, "device", std::string(text.substr(0, text.find('\n'))),
+            "lower training.batch_size or dataset.max_length, set activation_checkpointing: block, "
+            "or use more ranks (docs/troubleshooting.md)"};
+  }
   return {ErrorKind::internal, "internal", thrown.what(),
           "this is a bug in wmtp; please report it"};
 }

@@ -32,6 +32,12 @@ extern "C" void note_stop(int signal) {
   ::_exit(kNotSaved);
 }
 
+std::atomic<bool> save_noted{false};
+
+extern "C" void note_save(int) {
+  save_noted.store(true);
+}
+
 }  // namespace
 
 StopSignals::StopSignals(std::filesystem::path stop_file)
@@ -42,6 +48,12 @@ StopSignals::StopSignals(std::filesystem::path stop_file)
   action.sa_handler = note_stop;
   action.sa_flags = SA_RESTART;
   for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) ::sigaction(signal, &action, nullptr);
+  action.sa_handler = note_save;
+  ::sigaction(SIGUSR2, &action, nullptr);
+}
+
+bool StopSignals::save_requested() {
+  return save_noted.exchange(false);
 }
 
 bool StopSignals::requested() {

@@ -10,11 +10,12 @@ namespace wmtp::cli {
 
 class StopSignals {
  public:
-  // Installs handlers of SIGTERM, SIGUSR1 and SIGINT for the rest of the process. `stop_file` is
-  // looked for at most once a second; an old one is removed here. Empty: none.
+  // Installs handlers of SIGTERM, SIGUSR1, SIGINT and SIGUSR2 for the rest of the process.
+  // `stop_file` is looked for at most once a second; an old one is removed here. Empty: none.
   explicit StopSignals(std::filesystem::path stop_file);
 
   bool requested();
+  bool save_requested();  // SIGUSR2; once for each
 
  private:
   std::filesystem::path stop_file_;

@@ -4,45 +4,33 @@
 namespace wmtp::config {
 
 void add_checkpoint_rows(std::vector<Row>& rows) {
-  add(rows, WMTP_KEY(checkpoint.save_dir), "Folder of the checkpoints").host().later();
+  add(rows, WMTP_KEY(checkpoint.save_dir), "Folder of the checkpoints").host();
   add(rows, WMTP_KEY(checkpoint.save_checkpoint_every),
       "Epochs between checkpoints; whichever comes first")
       .free()
-      .above(0)
-      .later();
-  add(rows, WMTP_KEY(checkpoint.save_every_steps), "Steps between checkpoints")
-      .free()
-      .at_least(1)
-      .later();
-  add(rows, WMTP_KEY(checkpoint.save_every_minutes), "Minutes between checkpoints")
-      .free()
-      .above(0)
-      .later();
-  add(rows, WMTP_KEY(checkpoint.save_best), "Keep the best by best_metric").free().later();
-  add(rows, WMTP_KEY(checkpoint.save_final), "Save at the end").free().later();
+      .above(0);
+  add(rows, WMTP_KEY(checkpoint.save_every_steps), "Steps between checkpoints").free().at_least(1);
+  add(rows, WMTP_KEY(checkpoint.save_every_minutes), "Minutes between checkpoints").free().above(0);
+  add(rows, WMTP_KEY(checkpoint.save_best), "Keep the best by best_metric").free();
+  add(rows, WMTP_KEY(checkpoint.save_final), "Save at the end").free();
   add(rows, WMTP_KEY(checkpoint.save_total_limit), "Checkpoints kept; null = all")
       .free()
-      .at_least(2)
-      .later();
+      .at_least(2);
   add(rows, WMTP_KEY(checkpoint.best_metric), "null = the stage's validation metric").free();
   add(rows, WMTP_KEY(checkpoint.save_lora_only),
       "Adapters and value head only; the base is named in the manifest")
-      .free()
-      .later();
-  add(rows, WMTP_KEY(checkpoint.async), "Write in the background").host().later();
+      .free();
+  add(rows, WMTP_KEY(checkpoint.async), "Write in the background").host();
   add(rows, WMTP_KEY(checkpoint.max_failed_saves), "Failed saves in a row, then exit 74")
       .free()
-      .at_least(1)
-      .later();
+      .at_least(1);
   add(rows, WMTP_KEY(checkpoint.resume), "auto = the newest that verifies, if any")
       .host()
-      .must_exist()
-      .later();
-  add(rows, WMTP_KEY(checkpoint.verify), "Hash what this rank reads, or everything").host().later();
+      .must_exist();
+  add(rows, WMTP_KEY(checkpoint.verify), "Hash what this rank reads, or everything").host();
   add(rows, WMTP_KEY(checkpoint.allow_config_change), "Keys of class S that may differ on resume")
-      .host()
-      .later();
-  add(rows, WMTP_KEY(checkpoint.allow_data_change), "The data may differ on resume").host().later();
+      .host();
+  add(rows, WMTP_KEY(checkpoint.allow_data_change), "The data may differ on resume").host();
   add(rows, WMTP_KEY(checkpoint.s3_upload), "Copy each checkpoint to storage.s3").free().later();
   add(rows, WMTP_KEY(checkpoint.upload_wait_s), "Seconds the end waits for uploads")
       .host()

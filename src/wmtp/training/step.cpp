@@ -23,6 +23,7 @@ Step::Step(parallel::Runtime& runtime, Objective& objective, optim::AdamW& optim
   layout_.add("squared_norm");  // of the gradient, loss scale included
   layout_.add("bad");           // signals that are not finite
   layout_.add("stop");          // ranks that were asked to stop
+  layout_.add("save");          // or to save
   layout_.add("tokens", 2);     // attended, and sum of squared lengths
   objective.add_slots(layout_);
 }
@@ -31,7 +32,7 @@ Totals Step::make_totals() const {
   return Totals(layout_, reduce_.rank(), runtime_.options().device);
 }
 
-PendingResult Step::run(const StepInput& input, bool stop_requested) {
+PendingResult Step::run(const StepInput& input, const Asked& asked) {
   Totals totals = make_totals();
   StepFacts facts = input.facts;
   if (options_.loss_scale) facts.loss_scale = options_.loss_scale->value().clone();
@@ -49,7 +50,8 @@ PendingResult Step::run(const StepInput& input, bool stop_requested) {
   if (failpoint::pass("step.loss") == failpoint::Action::damage) totals["bad"].fill_(NAN);
   if (failpoint::pass("step.grad_norm") == failpoint::Action::damage)
     totals["squared_norm"].fill_(INFINITY);
-  if (stop_requested) totals["stop"].fill_(1);
+  if (asked.stop) totals["stop"].fill_(1);
+  if (asked.save) totals["save"].fill_(1);
   totals["tokens"].select(0, 0).fill_(input.num_tokens);
   totals["tokens"].select(0, 1).fill_(input.squared_lengths);
   totals.reduce(reduce_, "totals");
@@ -109,6 +111,7 @@ StepResult PendingResult::read() const {
                     !std::isfinite(result.grad_norm);
   result.bad = !result.applied && !result.overflow && objective_->has_targets(facts_);
   result.stop = host.value("stop") > 0;
+  result.save = host.value("save") > 0;
   result.num_tokens = host.values("tokens")[0];
   result.squared_lengths = host.values("tokens")[1];
   result.facts = facts_;

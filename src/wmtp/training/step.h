@@ -25,6 +25,11 @@ struct StepInput {
   double num_tokens = 0, squared_lengths = 0;  // of this rank: attended tokens, sum of length^2
 };
 
+// What this rank was asked for; one rank's wish is everybody's, told by the result.
+struct Asked {
+  bool stop = false, save = false;
+};
+
 struct StepResult {
   double loss = 0;        // the one that is differentiated
   double grad_norm = 0;   // before clipping
@@ -33,6 +38,7 @@ struct StepResult {
   bool overflow = false;  // not finite by the loss scale alone, which was above 1: no bad step
   bool bad = false;       // a loss, gradient or signal that is not finite
   bool stop = false;      // a rank was asked to stop
+  bool save = false;      // a rank was asked to save
   double loss_scale = 1;  // of this step
   double num_tokens = 0, squared_lengths = 0;  // over all ranks
   Metrics metrics;                             // the stage's own
@@ -67,8 +73,8 @@ class Step {
   Step(parallel::Runtime& runtime, Objective& objective, optim::AdamW& optimizer,
        comm::Communicator& reduce, const StepOptions& options);
 
-  PendingResult run(const StepInput& input, bool stop_requested = false);  // COLLECTIVE
-  Totals make_totals() const;  // zeros, for a validation
+  PendingResult run(const StepInput& input, const Asked& asked = {});  // COLLECTIVE
+  Totals make_totals() const;                                          // zeros, for a validation
 
  private:
   void add_gradient_norm(Totals& totals);

@@ -72,4 +72,10 @@ EmaState EmaTracker::read() const {
   return mirror(host_3.data_ptr<double>());
 }
 
+void EmaTracker::restore(const EmaState& state) {
+  state_3_[0].fill_(state.mean);
+  state_3_[1].fill_(state.std);
+  state_3_[2].fill_(static_cast<double>(state.count));
+}
+
 }  // namespace wmtp::weighting

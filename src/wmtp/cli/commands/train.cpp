@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "wmtp/cli/build_id.h"
+#include "wmtp/cli/build_info.h"
 #include "wmtp/cli/command.h"
 #include "wmtp/cli/config_flags.h"
 #include "wmtp/cli/rank_run.h"
@@ -24,21 +25,23 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr int kStoppedNotSaved = 81;
+constexpr int kStoppedSaved = 80, kStoppedNotSaved = 81;
 
 // A rank that cannot even start tells the others, but does not wait long for them.
 constexpr seconds kMeetToFail{20};
 
 struct TrainFlags {
   ConfigFlags config;
-  std::string run_dir, device;
+  std::string run_dir, device, resume;
   std::int64_t max_steps = 0;  // 0: not given
+  bool allow_fresh_start = false, force_unlock = false;
 };
 
 config::ResolvedConfig load(const TrainFlags& flags, int world) {
   ConfigFlags config = flags.config;
   if (!flags.run_dir.empty()) config.overrides.push_back("runtime.run_dir=" + flags.run_dir);
   if (!flags.device.empty()) config.overrides.push_back("runtime.device=" + flags.device);
+  if (!flags.resume.empty()) config.overrides.push_back("checkpoint.resume=" + flags.resume);
   if (flags.max_steps > 0)
     config.overrides.push_back(fmt::format("training.max_steps={}", flags.max_steps));
   config::LoadRequest request = config.request();
@@ -109,8 +112,15 @@ tracking::ConsoleOptions console_options(const Session& session, const config::C
   return options;
 }
 
+// Of this start, the same on all ranks: votes and locks of another start never count for it.
+std::string run_id_of(comm::ProcessGroupSession& group) {
+  return group.store().set_if_absent(
+      "run-id", fmt::format("{:x}-{}", std::chrono::system_clock::now().time_since_epoch().count(),
+                            ::getpid()));
+}
+
 int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Device device,
-             const config::ResolvedConfig& resolved) {
+             const config::ResolvedConfig& resolved, const TrainFlags& flags) {
   const config::Config& config = resolved.config;
   group.agree(facts_of(resolved));
   group.connect();
@@ -119,7 +129,9 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
   StopSignals stop(speaks ? config.runtime.stop_file : std::filesystem::path());
   const training::RunSite site{device, group.rank(), group.world(),
                                memory_of(config, group.launch(), device), environment};
-  training::Trainer trainer(config, site, group);
+  training::Trainer trainer(
+      resolved, site, group,
+      {run_id_of(group), kVersion, flags.allow_fresh_start, flags.force_unlock});
   std::optional<tracking::Console> console;
   std::optional<training::RunReport> report;
   if (speaks) {
@@ -127,10 +139,17 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
     report.emplace(config, *console, trainer.facts());
     if (!trainer.policy().recompute_reason.empty())
       log::info("train", "{}", trainer.policy().recompute_reason);
+    if (const auto& resumption = trainer.resumption()) {
+      for (const std::string& change : resumption->config_changes)
+        log::info("train", "changed since the checkpoint: {}", change);
+      report->resumed(trainer.state().step, resumption->name, resumption->saved_ranks);
+    }
   }
-  const training::RunEnd end =
-      trainer.run(report ? &*report : nullptr, [&stop] { return stop.requested(); });
-  const bool stopped = end == training::RunEnd::stopped;
+  const training::RunEnd end = trainer.run(report ? &*report : nullptr,
+                                           {.stop = [&stop] { return stop.requested(); },
+                                            .save_now = [&stop] { return stop.save_requested(); }});
+  const bool saved = end == training::RunEnd::stopped_saved;
+  const bool stopped = saved || end == training::RunEnd::stopped;
   std::vector<std::pair<std::string, std::string>> paths;
   if (!stopped)
     if (const auto folder = training::export_final(trainer, resolved.to_yaml(), group))
@@ -141,8 +160,10 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
                      : end == training::RunEnd::early_stop ? "early_stop"
                                                            : "completed",
                      paths);
-  if (stopped) log::warn("train", "stopped on request at step {}, not saved", trainer.state().step);
-  return stopped ? kStoppedNotSaved : 0;
+  if (!stopped) return 0;
+  log::warn("train", "stopped on request at step {}, {}", trainer.state().step,
+            saved ? "saved: the same command goes on from here" : "not saved");
+  return saved ? kStoppedSaved : kStoppedNotSaved;
 }
 
 // A failure before the meeting: meet only to tell the others, so that none waits in vain.
@@ -176,7 +197,7 @@ int train(const Session& session, const TrainFlags& flags) {
   keep_freed_host_memory();
   const c10::Device device = run.options.device;
   return run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
-    return run_rank(session, group, device, *resolved);
+    return run_rank(session, group, device, *resolved, flags);
   });
 }
 
@@ -196,6 +217,15 @@ void add_train(CLI::App& app, Session& session) {
       ->type_name("D");
   command->add_option("--device", flags->device, "Where to compute (runtime.device)")
       ->type_name("auto|cuda|cpu");
+  command
+      ->add_option("--resume", flags->resume,
+                   "Go on from the newest good checkpoint, from this one, or start over "
+                   "(checkpoint.resume)")
+      ->type_name("auto|never|PATH");
+  command->add_flag("--allow-fresh-start", flags->allow_fresh_start,
+                    "Checkpoints exist but none verifies: start over all the same");
+  command->add_flag("--force-unlock", flags->force_unlock,
+                    "Take over the lock of a run on another machine that is gone");
   command->add_option("--max-steps", flags->max_steps, "Stop after N steps (training.max_steps)")
       ->type_name("N")
       ->check(CLI::PositiveNumber);

@@ -78,7 +78,9 @@ std::string draw(const Frame& frame, const Curve& curve, int color) {
   const Series shown = thinned(curve.points, kBuckets);
   auto end_line = [&] {
     if (!points.empty())
-      lines += fmt::format("<polyline class=\"k{}\" points=\"{}\"/>", color, points);
+      lines += fmt::format(
+          "<polyline class=\"k{}\" fill=\"none\" stroke=\"currentColor\" points=\"{}\"/>", color,
+          points);
     points.clear();
   };
   for (const SeriesPoint& point : shown) {
@@ -103,7 +105,8 @@ std::string legend(const std::vector<Curve>& curves) {
   for (std::size_t i = 0; i < curves.size(); ++i)
     out += fmt::format(
         "<li><svg class=\"key\" viewBox=\"0 0 24 8\" aria-hidden=\"true\">"
-        "<polyline class=\"k{}\" points=\"0,4 24,4\"/></svg>{} <b>{}</b></li>",
+        "<polyline class=\"k{}\" fill=\"none\" stroke=\"currentColor\" points=\"0,4 "
+        "24,4\"/></svg>{} <b>{}</b></li>",
         i % kNumColors, escape_html(curves[i].label), short_number(curves[i].points.back().value));
   return out + "</ul>";
 }

@@ -26,9 +26,13 @@ std::string section(std::string_view title, const std::string& panels) {
   return fmt::format("<h2>{}</h2>\n<div class=\"grid\">{}</div>\n", escape_html(title), panels);
 }
 
+// Numbers stay in one line and scroll; long texts break.
+enum class Cells { numbers, texts };
+
 std::string table_html(const std::vector<std::string>& header,
-                       const std::vector<std::vector<std::string>>& rows) {
-  std::string out = "<div class=\"scroll\"><table><thead><tr>";
+                       const std::vector<std::vector<std::string>>& rows, Cells cells) {
+  std::string out = fmt::format("<div class=\"scroll\"><table class=\"{}\"><thead><tr>",
+                                cells == Cells::numbers ? "numbers" : "texts");
   for (const std::string& cell : header) out += "<th>" + escape_html(cell) + "</th>";
   out += "</tr></thead><tbody>\n";
   for (const auto& row : rows) {
@@ -90,7 +94,7 @@ std::string list_html(const std::vector<std::string>& lines) {
 std::string rows_html(const std::vector<std::pair<std::string, std::string>>& pairs) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& [key, value] : pairs) rows.push_back({key, value});
-  return table_html({"", ""}, rows);
+  return table_html({"", ""}, rows, Cells::texts);
 }
 
 std::string details(std::string_view title, const std::string& body, bool open) {
@@ -125,7 +129,8 @@ std::string comparison_html(const std::vector<RunData>& runs) {
   for (const RunData& run : runs) header.push_back(run.name);
   const auto rows = config_differences(runs);
   out += "<h2>Differences of the configurations</h2>\n";
-  return out + (rows.empty() ? "<p class=\"note\">none</p>\n" : table_html(header, rows));
+  return out +
+         (rows.empty() ? "<p class=\"note\">none</p>\n" : table_html(header, rows, Cells::texts));
 }
 
 }  // namespace
@@ -141,7 +146,7 @@ std::string report_page(const std::vector<RunData>& runs, bool compare) {
       escape_html(names), kPageStyle);
   std::vector<std::vector<std::string>> rows;
   for (const RunData& run : runs) rows.push_back(overview_cells(run));
-  out += table_html(overview_header(), rows);
+  out += table_html(overview_header(), rows, Cells::numbers);
   if (compare) out += comparison_html(runs);
   out += curves_html(runs) + histograms_html(runs) + samples_html(runs) + "<h2>Runs</h2>\n";
   for (const RunData& run : runs) out += run_html(run);

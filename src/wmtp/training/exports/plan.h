@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "wmtp/checkpoint/safetensors_header.h"
+#include "wmtp/storage/safetensors_header.h"
 #include "wmtp/layout/unit_spec.h"
 #include "wmtp/training/exports/spec.h"
 
@@ -11,7 +11,7 @@ namespace wmtp::training {
 
 struct PlannedFile {
   std::string name;
-  checkpoint::Metadata metadata;
+  storage::Metadata metadata;
 };
 
 struct PlannedTensor {

@@ -130,6 +130,32 @@ void RunReport::validation(std::int64_t step, const Numbers& numbers, double sec
   write(step, last_validation_);
 }
 
+void RunReport::resumed(std::int64_t step, const std::string& name, int saved_ranks) {
+  sinks_.event("resume", {{"step", step}});
+  tracking::Resumed resumed;
+  resumed.step = step;
+  resumed.name = name;
+  resumed.saved_ranks = saved_ranks;
+  resumed.num_ranks = facts_.world;
+  console_.resumed(resumed);
+}
+
+void RunReport::saved(const SaveOutcome& outcome) {
+  if (!outcome.saved) {
+    ++num_failed_saves_;
+    write(outcome.step, {{"checkpoint/failed_saves", static_cast<double>(num_failed_saves_)}});
+    return;
+  }
+  ++num_saves_;
+  blocked_s_ += outcome.blocked_s;
+  tracking::SavedCheckpoint saved;
+  saved.step = outcome.step;
+  saved.name = outcome.name;
+  saved.seconds = outcome.seconds;
+  saved.blocked_s = outcome.blocked_s;
+  console_.saved(saved);
+}
+
 void RunReport::sample(std::int64_t step, const DeviceBatch& batch, const TokenMarks& marks,
                        const tokenizer::Tokenizer& tokenizer) {
   const std::vector<double> weights = on_host(marks.weight_N), values = on_host(marks.value_N);
@@ -182,10 +208,13 @@ void RunReport::finished(const TrainState& state, std::string status,
   summary.paths.emplace_back("metrics", config_.tracking.jsonl_path.string());
   summary.timings_s = {{"training", training_s_},
                        {"validation", validation_s_},
+                       {"blocked by saves", blocked_s_},
                        {"whole run", seconds_since(begun_)}};
   summary.counts = {{"tokens", static_cast<std::int64_t>(state.tokens_seen)},
                     {"samples", static_cast<std::int64_t>(state.samples_seen)},
-                    {"skipped steps", state.skipped_steps}};
+                    {"skipped steps", state.skipped_steps},
+                    {"checkpoints", num_saves_},
+                    {"failed saves", num_failed_saves_}};
   files_.summary(summary);
   console_.finished(summary);
 }

@@ -11,6 +11,7 @@
 #include "wmtp/tracking/console.h"
 #include "wmtp/tracking/run_files.h"
 #include "wmtp/tracking/sink.h"
+#include "wmtp/training/checkpoints/checkpointer.h"
 #include "wmtp/training/run/epoch_sums.h"
 #include "wmtp/training/run/train_state.h"
 #include "wmtp/training/step.h"
@@ -50,6 +51,9 @@ class RunReport {
   // What the stage makes of a batch: decoded documents and a histogram of their weights.
   void sample(std::int64_t step, const DeviceBatch& batch, const TokenMarks& marks,
               const tokenizer::Tokenizer& tokenizer);
+  void resumed(std::int64_t step, const std::string& name, int saved_ranks);
+  void saving(std::int64_t step) { console_.saving(step); }
+  void saved(const SaveOutcome& outcome);
   void note(std::string_view line) { console_.text(line); }
   void finished(const TrainState& state, std::string status,
                 const std::vector<std::pair<std::string, std::string>>& paths);
@@ -70,7 +74,8 @@ class RunReport {
   Clock::time_point validated_ = Clock::now();
   // Since the last report.
   double tokens_ = 0, squares_ = 0, samples_ = 0, seconds_ = 0, wait_s_ = 0;
-  double training_s_ = 0, validation_s_ = 0;
+  double training_s_ = 0, validation_s_ = 0, blocked_s_ = 0;
+  std::int64_t num_saves_ = 0, num_failed_saves_ = 0;
   bool sample_shown_ = false;
   tracking::NamedValues last_validation_, last_step_;
 };

@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "wmtp/config/derived.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/failpoint.h"
 #include "wmtp/core/log.h"
+#include "wmtp/model/hf_config.h"
 #include "wmtp/tensor/cuda_plugin.h"
 #include "wmtp/tensor/host_memory.h"
+#include "wmtp/training/checkpoints/resume.h"
 #include "wmtp/training/flops.h"
 
 namespace wmtp::training {
@@ -28,6 +31,32 @@ EventInterval validation_interval(const config::Config& config) {
   if (training.eval_every || training.eval_every_steps)
     return {training.eval_every, training.eval_every_steps};
   return {config.checkpoint.save_checkpoint_every, config.checkpoint.save_every_steps};
+}
+
+// What every checkpoint of the run says of it.
+CheckpointSite checkpoint_site(const config::ResolvedConfig& resolved,
+                               const TrainerOptions& options, const PolicyPlan& policy,
+                               const RunData& data) {
+  const config::Config& config = resolved.config;
+  CheckpointSite site;
+  site.save_dir = config.checkpoint.save_dir;
+  site.model = config::policy_name(config);
+  site.run_id = options.run_id;
+  site.config_yaml = resolved.to_yaml();
+  model::ExportExtras extras;
+  extras.heads_inside = true;
+  if (policy.assemble.value_head) extras.value_head = policy.assemble.value_head->type;
+  site.model_config = model::hf_config_text(policy.assemble.model, "float32", extras);
+  site.fingerprints = {resolved.hash(), data.train().corpus().data_fingerprint(),
+                       data.tokenizer().fingerprint(), policy.base_model};
+  site.version = options.version;
+  site.strategy = parallel::name_of(policy.assemble.parallel.strategy);
+  site.lora_only = config.checkpoint.save_lora_only;
+  site.async = config.checkpoint.async;
+  site.keep = config.checkpoint.save_total_limit;
+  site.max_failed_saves = config.checkpoint.max_failed_saves;
+  site.force_unlock = options.force_unlock;
+  return site;
 }
 
 AssembleOptions with_objective(AssembleOptions options, const StageModels& stage) {
@@ -58,21 +87,43 @@ std::optional<double> find(const Numbers& numbers, std::string_view name) {
 
 }  // namespace
 
-Trainer::Trainer(const config::Config& config, const RunSite& site,
-                 comm::ProcessGroupSession& session)
-    : config_(config),
+Trainer::Trainer(const config::ResolvedConfig& config, const RunSite& site,
+                 comm::ProcessGroupSession& session, const TrainerOptions& options)
+    : resolved_(config),
+      config_(config.config),
       site_(site),
       session_(session),
-      policy_(plan_policy(config, site)),
-      data_(config, site, policy_, session.gather_group()),
-      stage_(config, site, policy_, groups_of(session)),
+      options_(options),
+      policy_(plan_policy(config_, site)),
+      data_(config_, site, policy_, session.gather_group()),
+      stage_(config_, site, policy_, groups_of(session)),
       model_(std::make_unique<TrainableModel>(with_objective(policy_.assemble, stage_),
                                               groups_of(session))),
-      validations_(validation_interval(config), data_.train().size()) {
-  model_->runtime().fill(policy_.fill);
+      validations_(validation_interval(config_), data_.train().size()),
+      saves_({config_.checkpoint.save_checkpoint_every, config_.checkpoint.save_every_steps},
+             data_.train().size()) {
   state_.cursor = data_.train().cursor_at(0, 0);
-  num_steps_ = static_cast<std::int64_t>(data_.steps_from(state_.cursor));
-  if (config.training.max_steps) num_steps_ = std::min(num_steps_, *config.training.max_steps);
+  checkpointer_ = std::make_unique<Checkpointer>(
+      checkpoint_site(resolved_, options_, policy_, data_), session_);
+  resume();
+  num_steps_ = state_.step + static_cast<std::int64_t>(data_.steps_from(state_.cursor));
+  if (config_.training.max_steps) num_steps_ = std::min(num_steps_, *config_.training.max_steps);
+  last_save_ = Clock::now();
+}
+
+void Trainer::resume() {
+  auto found = find_state(config_, config::policy_name(config_), options_.allow_fresh_start,
+                          options_.run_id, session_);
+  if (!found) return model_->runtime().fill(policy_.fill);
+  Resumption resumption{found->name, found->state.layout.world_size, {}};
+  resumption.config_changes = compare_config(found->reader->text("config.yaml"), resolved_);
+  restore(*found, *model_, stage_.ema(), policy_.fill);
+  state_ = found->state.train;
+  state_.cursor = data::continue_from(found->state.train.cursor,
+                                      data_.train().cursor_at(state_.cursor.epoch, 0),
+                                      config_.checkpoint.allow_data_change);
+  last_saved_step_ = last_committed_step_ = state_.step;
+  resumption_ = std::move(resumption);
 }
 
 RunFacts Trainer::facts() const {
@@ -127,38 +178,93 @@ std::uint64_t Trainer::run_samples() const {
   return state_.cursor.epoch * data_.train().size() + state_.cursor.samples_taken;
 }
 
-RunEnd Trainer::run(RunReport* report, const std::function<bool()>& stop_requested) {
+RunEnd Trainer::run(RunReport* report, const Requests& requests) {
   show_sample(report);
-  if (config_.training.eval_at_start) validate_and_report(report);
+  if (config_.training.eval_at_start && !resumption_) validate_and_report(report);
   StepReader reader = reader_at(state_.cursor);
   comm::Watchdog& watchdog = session_.watchdog();
   comm::StepLimit limit(static_cast<double>(config_.distributed.step_timeout_s));
   watchdog.enter("first step", std::chrono::seconds(config_.distributed.first_step_timeout_s));
-  settled_ = Clock::now();
-  bool early = false;
+  bool early = false, order_checked = false;
   while (state_.step < num_steps_ && !stop_agreed_ && !early) {
     const auto begun = Clock::now();
     const std::uint64_t samples_before = run_samples();
-    if (!run_step(reader, stop_requested())) break;
-    if (state_.step == 1) session_.check_order();
+    if (!run_step(reader, requests)) break;
+    if (!order_checked) session_.check_order();
+    order_checked = true;
     settle(/*keep=*/1, report);
-    if (state_.step == num_steps_ || validations_.due(state_.step, samples_before, run_samples())) {
+    const bool last = state_.step == num_steps_;
+    if (last || validations_.due(state_.step, samples_before, run_samples())) {
       settle(/*keep=*/0, report);
       validate_and_report(report);
       const auto patience = config_.training.early_stop_patience;
       early = patience && state_.validations_without_best >= *patience;
     }
+    if (!last && save_is_due(samples_before)) save({}, /*wait=*/false, report);
+    tell_saves(report);
     limit.add(seconds_since(begun));
     watchdog.enter("step",
                    std::chrono::milliseconds(static_cast<std::int64_t>(limit.limit_s() * 1e3)));
   }
-  settle(/*keep=*/0, report);
   watchdog.enter("end of the run", std::chrono::milliseconds(0));
+  settle(/*keep=*/0, report);
+  const bool stopped = stop_agreed_ && state_.step < num_steps_;
+  if (stopped) failpoint::pass("stop.agreed");
+  if (stopped || config_.checkpoint.save_final) save({.final = !stopped}, /*wait=*/true, report);
+  checkpointer_->wait();
+  tell_saves(report);
+  if (stopped) return last_committed_step_ == state_.step ? RunEnd::stopped_saved : RunEnd::stopped;
   show_sample(report);
-  return stop_agreed_ ? RunEnd::stopped : early ? RunEnd::early_stop : RunEnd::completed;
+  return early ? RunEnd::early_stop : RunEnd::completed;
 }
 
-bool Trainer::run_step(StepReader& reader, bool stop_requested) {
+bool Trainer::save_is_due(std::uint64_t samples_before) const {
+  return save_agreed_ || (best_is_new_ && config_.checkpoint.save_best) ||
+         saves_.due(state_.step, samples_before, run_samples());
+}
+
+SavedState Trainer::saved_state() {
+  SavedState saved;
+  saved.train = state_;
+  saved.seed = static_cast<std::uint64_t>(config_.runtime.seed);
+  saved.applied_updates = model_->optimizer().applied_steps().item<std::int64_t>();
+  saved.groups = policy_.assemble.groups.groups;
+  saved.planned_steps = num_steps_;
+  if (model_->loss_scale()) saved.loss_scale = model_->loss_scale()->state();
+  if (stage_.ema()) saved.ema = stage_.ema()->read();
+  saved.layout = {site_.world, std::string(parallel::name_of(policy_.assemble.parallel.strategy)),
+                  std::string(config::name_of(config_.training.optimizer.precision)),
+                  config_.training.batch_size,
+                  static_cast<std::int64_t>(data_.shape().accumulation)};
+  return saved;
+}
+
+void Trainer::save(SaveMarks marks, bool wait, RunReport* report) {
+  settle(/*keep=*/0, report);
+  if (last_saved_step_ == state_.step && !marks.final) return;
+  marks.best = best_is_new_ && config_.checkpoint.save_best;
+  session_.watchdog().enter("save", std::chrono::milliseconds(0));
+  if (report) report->saving(state_.step);
+  if (!checkpointer_->save(*model_, saved_state(), marks, wait)) {
+    if (report)
+      report->note("the writer is still busy with the last checkpoint: this one is left out");
+    return;
+  }
+  save_agreed_ = false;
+  best_is_new_ = false;
+  last_saved_step_ = state_.step;
+  last_save_ = Clock::now();
+}
+
+void Trainer::tell_saves(RunReport* report) {
+  for (const SaveOutcome& outcome : checkpointer_->outcomes()) {
+    if (outcome.saved) last_committed_step_ = outcome.step;
+    if (report) report->saved(outcome);
+  }
+}
+
+bool Trainer::run_step(StepReader& reader, const Requests& requests) {
+  const auto started = Clock::now();
   std::optional<ReadStep> read = reader.next(state_.step);
   if (!read) return false;
   const optim::Schedule plan = schedule();
@@ -167,7 +273,10 @@ bool Trainer::run_step(StepReader& reader, bool stop_requested) {
   if (state_.step >= plan.warmup_steps)
     input.min_learning_rate = config_.training.lr_scheduler.min_lr.value_or(0);
   session_.watchdog().set_step(state_.step + 1);
-  PendingResult running = model_->step().run(input, stop_requested);
+  const auto minutes = config_.checkpoint.save_every_minutes;
+  const bool save_due = site_.rank == 0 && minutes && seconds_since(last_save_) > *minutes * 60;
+  PendingResult running =
+      model_->step().run(input, {.stop = requests.stop(), .save = save_due || requests.save_now()});
   const std::uint64_t samples_before = run_samples();
   ++state_.step;
   state_.cursor = read->cursor_after;
@@ -182,7 +291,7 @@ bool Trainer::run_step(StepReader& reader, bool stop_requested) {
   record.remaining.num_steps = num_steps_ - state_.step;
   record.data_wait_s = reader.wait_seconds() - waited_s_;
   waited_s_ = reader.wait_seconds();
-  pending_.push_back({std::move(running), record, std::move(read->sample_ids)});
+  pending_.push_back({std::move(running), record, std::move(read->sample_ids), started});
   return true;
 }
 
@@ -194,15 +303,17 @@ void Trainer::settle(std::size_t keep, RunReport* report) {
     failpoint::pass("step.report");
     state_.tokens_seen += static_cast<std::uint64_t>(result.num_tokens);
     stop_agreed_ = stop_agreed_ || result.stop;
+    save_agreed_ = save_agreed_ || result.save;
     count_skipped(step, result);
     if (report) {
-      step.record.step_time_s = seconds_since(settled_);
+      // From start to start; of the newest step, to now.
+      step.record.step_time_s = seconds_since(step.started) -
+                                (pending_.empty() ? 0 : seconds_since(pending_.front().started));
       step.record.skipped_steps = state_.skipped_steps;
       step.record.result = std::move(result);
       report->step(step.record);
     }
-    settled_ = Clock::now();
-  }
+    }
 }
 
 void Trainer::count_skipped(const PendingStep& step, const StepResult& result) {
@@ -245,7 +356,6 @@ void Trainer::validate_and_report(RunReport* report) {
   if (!numbers) return;
   keep_best(*numbers);
   if (report) report->validation(state_.step, *numbers, seconds_since(begun));
-  settled_ = Clock::now();
 }
 
 void Trainer::keep_best(const Numbers& numbers) {
@@ -259,6 +369,7 @@ void Trainer::keep_best(const Numbers& numbers) {
       std::isfinite(*value) &&
       (!state_.best || (metric.higher ? *value > state_.best->value : *value < state_.best->value));
   if (better) state_.best = BestRecord{metric.name, *value, state_.step};
+  best_is_new_ = best_is_new_ || better;
   state_.validations_without_best = better ? 0 : state_.validations_without_best + 1;
 }
 

@@ -1,5 +1,5 @@
-// A training run from its first step to its last: the one loop of all stages. The host reads a
-// step's numbers while the next one runs.
+// A training run from its first step (or the step it resumes at) to its last: the one loop of all
+// stages. The host reads a step's numbers while the next one runs.
 #pragma once
 #include <deque>
 #include <functional>
@@ -7,10 +7,11 @@
 #include <optional>
 
 #include "wmtp/comm/session.h"
-#include "wmtp/config/config.h"
+#include "wmtp/config/load.h"
 #include "wmtp/core/time.h"
 #include "wmtp/optim/lr_schedule.h"
 #include "wmtp/training/assemble.h"
+#include "wmtp/training/checkpoints/checkpointer.h"
 #include "wmtp/training/run/events.h"
 #include "wmtp/training/run/policy.h"
 #include "wmtp/training/run/run_data.h"
@@ -21,20 +22,41 @@
 
 namespace wmtp::training {
 
-enum class RunEnd { completed, early_stop, stopped };
+enum class RunEnd { completed, early_stop, stopped_saved, stopped };
+
+// What the command line adds to the configuration.
+struct TrainerOptions {
+  std::string run_id;   // the same on all ranks
+  std::string version;  // of the program
+  bool allow_fresh_start = false, force_unlock = false;
+};
+
+// What people ask of a running run; each is asked before every step, and one yes of any rank
+// counts.
+struct Requests {
+  std::function<bool()> stop;      // save and end
+  std::function<bool()> save_now;  // save and go on
+};
 
 class Trainer {
  public:
-  // BORROWS config and session. COLLECTIVE, BLOCKS: opens data, loads weights.
-  Trainer(const config::Config& config, const RunSite& site, comm::ProcessGroupSession& session);
+  // BORROWS config and session. COLLECTIVE, BLOCKS: opens data, loads weights, goes back to the
+  // newest checkpoint that verifies (checkpoint.resume).
+  Trainer(const config::ResolvedConfig& config, const RunSite& site,
+          comm::ProcessGroupSession& session, const TrainerOptions& options);
 
-  // COLLECTIVE. `report` on rank 0, null elsewhere; `stop_requested` is asked before every step and
-  // one yes of any rank ends the run on all of them.
-  RunEnd run(RunReport* report, const std::function<bool()>& stop_requested);
+  // COLLECTIVE. `report` on rank 0, null elsewhere.
+  RunEnd run(RunReport* report, const Requests& requests);
 
   // COLLECTIVE: the validation set as it scores now; nothing without one.
   std::optional<Numbers> validate();
 
+  struct Resumption {
+    std::string name;
+    int saved_ranks = 1;
+    std::vector<std::string> config_changes;
+  };
+  const std::optional<Resumption>& resumption() const { return resumption_; }
   std::int64_t num_steps() const { return num_steps_; }
   RunFacts facts() const;  // for the report
   const config::Config& config() const { return config_; }
@@ -49,12 +71,19 @@ class Trainer {
     PendingResult pending;
     StepRecord record;
     std::vector<std::uint64_t> sample_ids;
+    Clock::time_point started;
   };
-  bool run_step(StepReader& reader, bool stop_requested);  // false: the data has ended
+  void resume();
+  bool run_step(StepReader& reader, const Requests& requests);  // false: the data has ended
   // Reads the numbers of all steps but the newest `keep`, which may still be running.
   void settle(std::size_t keep, RunReport* report);
   void count_skipped(const PendingStep& step, const StepResult& result);
   void validate_and_report(RunReport* report);
+  SavedState saved_state();
+  // Saves now, unless this step is saved or the writer is busy; `wait` until it is committed.
+  void save(SaveMarks marks, bool wait, RunReport* report);
+  void tell_saves(RunReport* report);
+  bool save_is_due(std::uint64_t samples_before) const;
   void keep_best(const Numbers& numbers);
   void follow_plateau(double metric, bool higher_is_better);
   void show_sample(RunReport* report);
@@ -62,20 +91,26 @@ class Trainer {
   optim::Schedule schedule() const;
   std::uint64_t run_samples() const;  // taken since the run began, over all epochs
 
+  const config::ResolvedConfig& resolved_;
   const config::Config& config_;
   RunSite site_;
   comm::ProcessGroupSession& session_;
+  TrainerOptions options_;
   PolicyPlan policy_;
   RunData data_;
   StageModels stage_;
   std::unique_ptr<TrainableModel> model_;
   TrainState state_;
   std::int64_t num_steps_ = 0;
-  EventClock validations_;
+  EventClock validations_, saves_;
+  std::unique_ptr<Checkpointer> checkpointer_;
+  std::optional<Resumption> resumption_;
+  std::int64_t last_saved_step_ = -1, last_committed_step_ = -1;
+  Clock::time_point last_save_;
+  bool best_is_new_ = false;  // since the last save
   std::deque<PendingStep> pending_;
-  Clock::time_point settled_;  // when the last step's numbers were read
   double waited_s_ = 0;
-  bool stop_agreed_ = false;
+  bool stop_agreed_ = false, save_agreed_ = false;
 };
 
 }  // namespace wmtp::training

@@ -1,4 +1,4 @@
-#include "wmtp/checkpoint/safetensors_header.h"
+#include "wmtp/storage/safetensors_header.h"
 
 #include <fmt/format.h>
 
@@ -7,10 +7,10 @@
 #include <limits>
 #include <utility>
 
-#include "wmtp/checkpoint/header_scanner.h"
 #include "wmtp/core/error.h"
+#include "wmtp/storage/header_scanner.h"
 
-namespace wmtp::checkpoint {
+namespace wmtp::storage {
 namespace {
 
 constexpr std::size_t kMaxTensors = 1'000'000, kMaxRank = 64, kMaxNameBytes = 4096;
@@ -266,4 +266,4 @@ SafetensorsPlan plan_safetensors(std::vector<StoredTensor> tensors, const Metada
   return plan;
 }
 
-}  // namespace wmtp::checkpoint
+}  // namespace wmtp::storage

@@ -1,11 +1,11 @@
-#include "wmtp/checkpoint/stored_tensor.h"
+#include "wmtp/storage/stored_tensor.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <array>
 
-namespace wmtp::checkpoint {
+namespace wmtp::storage {
 namespace {
 
 struct DtypeFact {
@@ -56,4 +56,4 @@ std::optional<std::uint64_t> tensor_bytes(StoredDtype dtype, std::span<const std
   return bits / 8;
 }
 
-}  // namespace wmtp::checkpoint
+}  // namespace wmtp::storage

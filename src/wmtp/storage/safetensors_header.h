@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "wmtp/checkpoint/stored_tensor.h"
+#include "wmtp/storage/stored_tensor.h"
 
-namespace wmtp::checkpoint {
+namespace wmtp::storage {
 
 using Metadata = std::map<std::string, std::string>;
 
@@ -39,4 +39,4 @@ struct SafetensorsPlan {
 // REQUIRES unique names and valid shapes (Error internal otherwise); begin and end are ignored.
 SafetensorsPlan plan_safetensors(std::vector<StoredTensor> tensors, const Metadata& metadata);
 
-}  // namespace wmtp::checkpoint
+}  // namespace wmtp::storage

@@ -1,10 +1,10 @@
-#include "wmtp/checkpoint/header_scanner.h"
+#include "wmtp/storage/header_scanner.h"
 
 #include <fmt/format.h>
 
 #include "wmtp/core/error.h"
 
-namespace wmtp::checkpoint {
+namespace wmtp::storage {
 namespace {
 
 void append_utf8(std::string& out, std::uint32_t code) {
@@ -154,4 +154,4 @@ std::size_t find_invalid_utf8(std::string_view text) {
   return text.npos;
 }
 
-}  // namespace wmtp::checkpoint
+}  // namespace wmtp::storage

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace wmtp::checkpoint {
+namespace wmtp::storage {
 
 class HeaderScanner {
  public:
@@ -35,4 +35,4 @@ class HeaderScanner {
 // invalid); npos when all is well.
 std::size_t find_invalid_utf8(std::string_view text);
 
-}  // namespace wmtp::checkpoint
+}  // namespace wmtp::storage

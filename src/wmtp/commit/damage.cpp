@@ -1,0 +1,16 @@
+#include "wmtp/commit/damage.h"
+
+#include <fmt/format.h>
+
+namespace wmtp::commit {
+
+std::string to_text(const Damage& damage) {
+  return fmt::format("{}, bytes {}..{}: {}", damage.file, damage.begin, damage.end, damage.fact);
+}
+
+DamageError::DamageError(Damage damage, std::string_view folder)
+    : Error(ErrorKind::checkpoint, "checkpoint",
+            fmt::format("{} is damaged: {}", folder, to_text(damage))),
+      damage_(std::move(damage)) {}
+
+}  // namespace wmtp::commit

@@ -1,0 +1,35 @@
+// A folder of checkpoints: finding them, setting bad ones aside, clearing what killed runs left.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "wmtp/storage/file_system.h"
+
+namespace wmtp::commit {
+
+struct FoundCheckpoint {
+  std::string name, model;
+  std::int64_t step = 0;
+};
+
+// By name only, newest step first; an empty `model` finds all. Those that retention was removing
+// are none. A folder that does not exist holds none.
+std::vector<FoundCheckpoint> find_checkpoints(const storage::FileSystem& files,
+                                              const std::filesystem::path& save_dir,
+                                              std::string_view model);
+
+// Renames to <name>.bad-<k>, k the first that is free, and returns that name.
+std::string quarantine(storage::FileSystem& files, const std::filesystem::path& save_dir,
+                       std::string_view name);
+
+// Removes temporary folders, half-removed checkpoints and pointer drafts of `model`, and brings
+// back one that was moved aside for a replacement that never came. REQUIRES the run's lock, and no
+// save under way. Returns the names of what was there.
+std::vector<std::string> clear_leftovers(storage::FileSystem& files,
+                                         const std::filesystem::path& save_dir,
+                                         std::string_view model);
+
+}  // namespace wmtp::commit

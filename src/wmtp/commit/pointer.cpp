@@ -1,0 +1,53 @@
+#include "wmtp/commit/pointer.h"
+
+#include <fmt/format.h>
+
+#include "wmtp/commit/guard.h"
+#include "wmtp/commit/names.h"
+
+namespace wmtp::commit {
+namespace {
+
+constexpr std::uint64_t kMaxPointerBytes = 4096;
+
+}  // namespace
+
+std::string_view name_of(Pointer pointer) {
+  return pointer == Pointer::latest ? "latest" : pointer == Pointer::best ? "best" : "final";
+}
+
+std::string pointer_name(std::string_view model, Pointer pointer) {
+  return fmt::format("{}-{}", model, name_of(pointer));
+}
+
+void write_pointer(storage::FileSystem& files, const std::filesystem::path& save_dir,
+                   std::string_view model, Pointer pointer, std::string_view target) {
+  const std::string name = pointer_name(model, pointer), line = fmt::format("{}\n", target);
+  const std::filesystem::path draft = save_dir / hidden_name(name, "tmp", "pointer");
+  storage::remove_tree(files, draft);  // of an attempt that was killed
+  const auto file = files.create_file(draft);
+  file->write(std::as_bytes(std::span(line.data(), line.size())));
+  file->sync();
+  file->close();
+  guarded(failpoint::pass("save.pointer.rename"), save_dir / name,
+          [&] { files.rename(draft, save_dir / name); });
+  files.sync_folder(save_dir);
+}
+
+std::optional<std::string> read_pointer(const storage::FileSystem& files,
+                                        const std::filesystem::path& save_dir,
+                                        std::string_view model, Pointer pointer) {
+  try {
+    const std::string name = pointer_name(model, pointer);
+    if (files.status(save_dir / name).kind != storage::FileKind::file) return std::nullopt;
+    std::string target = storage::read_text(files, save_dir, name, "it", kMaxPointerBytes);
+    if (!target.ends_with('\n')) return std::nullopt;
+    target.pop_back();
+    const auto parsed = parse_checkpoint_name(target);
+    return parsed && parsed->model == model ? std::optional(target) : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace wmtp::commit

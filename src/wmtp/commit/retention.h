@@ -1,0 +1,30 @@
+// Which checkpoints may go. By step numbers, never by file times.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "wmtp/storage/file_system.h"
+
+namespace wmtp::commit {
+
+struct RetentionRules {
+  std::optional<std::int64_t> keep = 3;  // newest; nothing: all. At least 2
+  std::set<std::string> pinned;          // names with uploads pending
+};
+
+// The names to remove, oldest last to go first. Never what -best or -final name, nor the two newest
+// that verify (manifest, sizes, headers), nor what is pinned, nor what is of a newer format.
+std::vector<std::string> plan_retention(const storage::FileSystem& files,
+                                        const std::filesystem::path& save_dir,
+                                        const std::string& model, const RetentionRules& rules);
+
+// BLOCKS. Carries the plan out; REQUIRES the run's lock. Returns what was removed.
+std::vector<std::string> apply_retention(storage::FileSystem& files,
+                                         const std::filesystem::path& save_dir,
+                                         const std::string& model, const RetentionRules& rules);
+
+}  // namespace wmtp::commit

@@ -1,0 +1,139 @@
+#include "wmtp/commit/save.h"
+
+#include <fmt/format.h>
+
+#include "wmtp/commit/ballot.h"
+#include "wmtp/commit/guard.h"
+#include "wmtp/commit/part_merger.h"
+#include "wmtp/core/log.h"
+#include "wmtp/core/time.h"
+
+namespace wmtp::commit {
+namespace {
+
+// No memory is a failed save like any other.
+Error as_save_error(const std::exception& thrown) {
+  if (const auto* error = dynamic_cast<const Error*>(&thrown)) return *error;
+  return Error(ErrorKind::io, "checkpoint", fmt::format("the save failed: {}", thrown.what()));
+}
+
+// The value of a yes; a no is thrown with its kind.
+std::string answer(const std::string& vote, std::string_view whose) {
+  Ballot ballot = parse_ballot(vote);
+  if (ballot.yes) return std::move(ballot.text);
+  throw Error(ballot.kind, "checkpoint", fmt::format("{}: {}", whose, ballot.text));
+}
+
+constexpr std::string_view kGivenUp = "the save was given up";
+
+}  // namespace
+
+Saver::Saver(SaveSite site) : site_(std::move(site)) {
+  check_name_part(site_.model, "model name");
+  check_name_part(site_.run_id, "run id");
+}
+
+SaveReport Saver::save(const SaveRequest& request) {
+  ++num_saves_;
+  step_ = request.step;
+  return site_.rank == 0 ? lead(request) : follow(request);
+}
+
+std::string Saver::key(std::string_view what) const {
+  return fmt::format("save/{}/{}/{}/{}", site_.attempt, num_saves_, step_, what);
+}
+
+void Saver::post(std::string_view what, std::string_view value) const {
+  if (failpoint::pass("save.vote.post") == failpoint::Action::skip) return;
+  site_.vote.post(key(what), value);
+}
+
+std::string Saver::wait_for(std::string_view what, std::chrono::milliseconds timeout) const {
+  failpoint::pass("save.vote.read");
+  if (auto value = site_.vote.wait(key(what), timeout)) return *std::move(value);
+  throw Error(ErrorKind::comm, "checkpoint",
+              fmt::format("saving step {}: no word of \"{}\" within {} s", step_, what,
+                          static_cast<double>(timeout.count()) / 1000),
+              "a rank is gone or its storage is too slow");
+}
+
+SaveReport Saver::lead(const SaveRequest& request) {
+  const std::string name = checkpoint_name(site_.model, request.step);
+  bool begun = false;
+  try {
+    const std::filesystem::path folder = begin(request);
+    begun = true;
+    post("begin", yes(folder.filename().string()));
+    if (folder.empty()) return {name, true};
+    Manifest manifest;
+    collect_parts(manifest, write_part(folder, request));
+    manifest.model = site_.model;
+    manifest.step = request.step;
+    manifest.kind = request.kind;
+    manifest.run_id = site_.run_id;
+    manifest.created = utc_timestamp();
+    manifest.wmtp = request.wmtp;
+    manifest.world_size = site_.world_size;
+    manifest.strategy = request.strategy;
+    manifest.fingerprints = request.fingerprints;
+    write_texts(folder, request, manifest);
+    write_manifest(folder, manifest);
+    publish(folder, name);
+  } catch (const std::exception& thrown) {
+    const Error error = as_save_error(thrown);
+    post(begun ? "decision" : "begin", no(error));
+    throw error;
+  }
+  try {
+    post("decision", yes(name));
+  } catch (const Error& error) {  // it is committed all the same
+    log::warn("checkpoint", "{} is committed, but the other ranks cannot be told: {}", name,
+              error.what());
+  }
+  return {name, false};
+}
+
+SaveReport Saver::follow(const SaveRequest& request) {
+  const std::string name = checkpoint_name(site_.model, request.step);
+  const std::string folder = answer(wait_for("begin", site_.timeout), kGivenUp);
+  if (folder.empty()) return {name, true};
+  const std::string part = fmt::format("part/{}", site_.rank);
+  try {
+    post(part, yes(to_text(write_part(site_.save_dir / folder, request))));
+  } catch (const std::exception& thrown) {
+    const Error error = as_save_error(thrown);
+    post(part, no(error));
+    throw error;
+  }
+  // Rank 0 waits as long for the slowest rank, and then writes.
+  answer(wait_for("decision", 2 * site_.timeout), kGivenUp);
+  return {name, false};
+}
+
+RankPart Saver::write_part(const std::filesystem::path& folder, const SaveRequest& request) {
+  RankPart part;
+  part.state_hash = request.state_hash;
+  guarded(failpoint::pass("save.stage.begin"), folder, [&] {
+    part.model_tensors = table_of(request.model);
+    part.optim_tensors = table_of(request.optim);
+    part.files = write_shard_files(site_.files, folder, Part::model, site_.rank, request.model);
+    std::vector<FileRecord> optim =
+        write_shard_files(site_.files, folder, Part::optim, site_.rank, request.optim);
+    std::move(optim.begin(), optim.end(), std::back_inserter(part.files));
+  });
+  return part;
+}
+
+void Saver::collect_parts(Manifest& manifest, RankPart mine) {
+  PartMerger merger(manifest);
+  merger.add(0, std::move(mine));
+  for (int rank = 1; rank < site_.world_size; ++rank) {
+    const std::string what = fmt::format("part/{}", rank);
+    const std::string text =
+        answer(wait_for(what, site_.timeout), fmt::format("rank {} could not save its part", rank));
+    merger.add(rank, parse_part(text, key(what)));
+  }
+  merger.finish();
+}
+
+}  // namespace wmtp::commit

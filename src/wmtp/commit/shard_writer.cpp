@@ -1,0 +1,193 @@
+#include "wmtp/commit/shard_writer.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <future>
+#include <map>
+#include <set>
+
+#include "wmtp/commit/guard.h"
+#include "wmtp/commit/manifest_text.h"
+#include "wmtp/core/checksum.h"
+#include "wmtp/core/error.h"
+#include "wmtp/storage/safetensors_header.h"
+
+namespace wmtp::commit {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+// Below this a thread costs more than the hash.
+constexpr std::size_t kThreadedHashBytes = std::size_t{1} << 20;
+// Checksummed and written while the processor's cache still holds it.
+constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
+
+struct Box {
+  const TensorPiece* piece;
+  layout::RowBox place;
+  Bytes bytes;
+};
+
+bool is_floating(storage::StoredDtype dtype) {
+  using enum storage::StoredDtype;
+  return dtype == F16 || dtype == BF16 || dtype == F32 || dtype == F64;
+}
+
+std::map<int, std::vector<Box>> boxes_by_kind(std::span<const TensorPiece> pieces) {
+  std::map<int, std::vector<Box>> kinds;
+  for (const TensorPiece& piece : pieces) {
+    const std::size_t item = storage::bits_of(piece.dtype) / 8;
+    const layout::ParamSpec param{.name = piece.name, .shape = piece.shape};
+    for (layout::RowBox& place : layout::row_boxes(param, piece.range)) {
+      const auto begin = static_cast<std::size_t>(place.in_param.begin - piece.range.begin) * item;
+      const Bytes bytes =
+          piece.bytes.subspan(begin, static_cast<std::size_t>(place.in_param.size()) * item);
+      kinds[place.kind].push_back({&piece, std::move(place), bytes});
+    }
+  }
+  return kinds;
+}
+
+storage::SafetensorsPlan plan_file(const std::vector<Box>& boxes) {
+  std::vector<storage::StoredTensor> tensors;
+  std::string places = "{";
+  for (const Box& box : boxes) {
+    tensors.push_back(
+        {.name = box.piece->name, .dtype = box.piece->dtype, .shape = box.place.shape});
+    append_string(places, box.piece->name);
+    places += fmt::format(": {{\"saved_offsets\": [{}]}}, ", fmt::join(box.place.offsets, ", "));
+  }
+  places.replace(places.size() - 2, 2, "}");
+  return storage::plan_safetensors(
+      std::move(tensors),
+      {{"format", "pt"}, {"DCP_VERSION", "1.0"}, {"DCP_SHARDING_INFO", places}});
+}
+
+std::string hash_of(std::span<const Bytes> content) {
+  Sha256 hash;
+  for (const Bytes& bytes : content) hash.update(bytes);
+  return to_hex(hash.finish());
+}
+
+// One shard file on its way to the disk: counts the bytes, so that the failpoint of the middle
+// stands in the middle.
+class ShardFile {
+ public:
+  ShardFile(storage::FileSystem& files, std::filesystem::path path, std::uint64_t total_bytes)
+      : path_(std::move(path)), half_(total_bytes / 2), file_(files.create_file(path_)) {}
+
+  std::uint32_t write(Bytes bytes) {
+    std::uint32_t crc = 0;
+    while (!bytes.empty()) {
+      const Bytes block = bytes.first(std::min(bytes.size(), kBlockBytes));
+      crc = crc32c(block, crc);
+      write_block(block);
+      bytes = bytes.subspan(block.size());
+    }
+    return crc;
+  }
+
+  void finish() {
+    fail_if_asked(failpoint::pass("save.shard.written"), path_);
+    guarded(failpoint::pass("save.shard.fsync"), path_, [&] { file_->sync(); });
+    file_->close();
+    fail_if_asked(failpoint::pass("save.shard.closed"), path_);
+  }
+
+ private:
+  void write_block(Bytes block) {
+    if (left_out_) return;
+    if (written_ <= half_ && written_ + block.size() > half_) {
+      const auto before = static_cast<std::size_t>(half_ - written_);
+      file_->write(block.first(before));
+      written_ += before;
+      block = block.subspan(before);
+      const failpoint::Action action = failpoint::pass("save.shard.half");
+      fail_if_asked(action, path_);
+      left_out_ = action == failpoint::Action::skip;
+      if (left_out_) return;
+    }
+    file_->write(block);
+    written_ += block.size();
+  }
+
+  std::filesystem::path path_;
+  std::uint64_t half_, written_ = 0;
+  std::unique_ptr<storage::OutputFile> file_;
+  bool left_out_ = false;
+};
+
+FileRecord write_file(storage::FileSystem& files, const std::filesystem::path& checkpoint,
+                      std::string name, const std::vector<Box>& boxes) {
+  const storage::SafetensorsPlan plan = plan_file(boxes);
+  std::map<std::string_view, const Box*> by_name;
+  for (const Box& box : boxes) by_name[box.piece->name] = &box;
+  std::vector<Bytes> content{std::as_bytes(std::span(plan.header.data(), plan.header.size()))};
+  for (const storage::StoredTensor& tensor : plan.tensors)
+    content.push_back(by_name.at(tensor.name)->bytes);
+
+  FileRecord record;
+  record.path = std::move(name);
+  record.bytes = plan.header.size() + plan.data_bytes;
+  const auto policy =
+      record.bytes < kThreadedHashBytes ? std::launch::deferred : std::launch::async;
+  std::future<std::string> sha256 = std::async(policy, [&content] { return hash_of(content); });
+  ShardFile file(files, checkpoint / record.path, record.bytes);
+  record.crc32c = file.write(content[0]);
+  for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
+    const Box& box = *by_name.at(plan.tensors[i].name);
+    record.boxes.push_back(
+        {box.piece->name, box.place.offsets, box.place.shape, file.write(content[i + 1])});
+  }
+  file.finish();
+  record.sha256 = sha256.get();
+  return record;
+}
+
+}  // namespace
+
+void check_pieces(std::span<const TensorPiece> pieces) {
+  std::set<std::string_view> names;
+  for (const TensorPiece& piece : pieces) {
+    const std::string who = "piece of " + piece.name;
+    WMTP_CHECK(is_floating(piece.dtype), who + ": sharded files hold floating-point tensors only");
+    WMTP_CHECK(piece.shape.size() == 1 || piece.shape.size() == 2, who + ": rank 1 or 2");
+    WMTP_CHECK(storage::tensor_bytes(piece.dtype, piece.shape), who + ": its size");
+    WMTP_CHECK(0 <= piece.range.begin && piece.range.begin < piece.range.end &&
+                   piece.range.end <= storage::numel(piece.shape),
+               who + ": its range");
+    WMTP_CHECK(piece.bytes.size() ==
+                   static_cast<std::size_t>(piece.range.size()) * storage::bits_of(piece.dtype) / 8,
+               who + ": its bytes");
+    WMTP_CHECK(names.insert(piece.name).second, who + ": a rank has one stretch of a tensor");
+  }
+}
+
+TensorTable table_of(std::span<const TensorPiece> pieces) {
+  TensorTable table;
+  for (const TensorPiece& piece : pieces) table[piece.name] = {piece.dtype, piece.shape};
+  return table;
+}
+
+std::uint64_t bytes_of(std::span<const TensorPiece> pieces) {
+  std::uint64_t sum = 0;
+  for (const TensorPiece& piece : pieces) sum += piece.bytes.size();
+  return sum;
+}
+
+std::vector<FileRecord> write_shard_files(storage::FileSystem& files,
+                                          const std::filesystem::path& checkpoint, Part part,
+                                          int rank, std::span<const TensorPiece> pieces) {
+  check_pieces(pieces);
+  std::vector<FileRecord> records;
+  for (const auto& [kind, boxes] : boxes_by_kind(pieces)) {
+    const std::string name = fmt::format("{}/{}", name_of(part), shard_file_name(rank, kind));
+    guarded(failpoint::pass("save.shard.open"), checkpoint / name,
+            [&] { records.push_back(write_file(files, checkpoint, name, boxes)); });
+  }
+  return records;
+}
+
+}  // namespace wmtp::commit

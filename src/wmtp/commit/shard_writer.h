@@ -1,0 +1,39 @@
+// A rank's tensors as safetensors files that PyTorch's distributed checkpoint reads: one file per
+// kind of box (layout::row_boxes), each with its place in the whole in DCP_SHARDING_INFO.
+#pragma once
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "wmtp/commit/manifest.h"
+#include "wmtp/layout/shard_plan.h"
+#include "wmtp/storage/file_system.h"
+
+namespace wmtp::commit {
+
+// A stretch of one tensor. The caller keeps the bytes as they are until the save has ended.
+struct TensorPiece {
+  std::string name;
+  storage::StoredDtype dtype = storage::StoredDtype::F32;
+  std::vector<std::int64_t> shape;   // of the whole tensor
+  layout::Range range;               // elements, row-major
+  std::span<const std::byte> bytes;  // BORROWED; exactly those elements
+};
+
+// REQUIRES floating-point tensors of rank 1 or 2 without empty extents, names unique, bytes of the
+// right size (Error internal otherwise): Python's tools read nothing else from sharded files.
+void check_pieces(std::span<const TensorPiece> pieces);
+TensorTable table_of(std::span<const TensorPiece> pieces);
+std::uint64_t bytes_of(std::span<const TensorPiece> pieces);
+
+// BLOCKS. Writes, fsyncs and closes up to three files in `folder` (its part's, which exists) and
+// returns their records, paths relative to the checkpoint's folder. Any failure is a FileError, and
+// then the whole save has failed. CRCs and SHA-256 are computed on the way, the latter in a second
+// thread.
+std::vector<FileRecord> write_shard_files(storage::FileSystem& files,
+                                          const std::filesystem::path& checkpoint, Part part,
+                                          int rank, std::span<const TensorPiece> pieces);
+
+}  // namespace wmtp::commit

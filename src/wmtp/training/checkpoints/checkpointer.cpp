@@ -1,0 +1,161 @@
+#include "wmtp/training/checkpoints/checkpointer.h"
+
+#include <ATen/ops/full.h>
+#include <fmt/format.h>
+
+#include "wmtp/commit/folder.h"
+#include "wmtp/commit/retention.h"
+#include "wmtp/commit/trainer_state.h"
+#include "wmtp/core/checksum.h"
+#include "wmtp/core/error.h"
+#include "wmtp/core/failpoint.h"
+#include "wmtp/core/log.h"
+#include "wmtp/core/time.h"
+
+namespace wmtp::training {
+namespace {
+
+void make_folder(const std::filesystem::path& folder) {
+  std::error_code status;
+  std::filesystem::create_directories(folder, status);
+  if (status)
+    throw Error(ErrorKind::io, "checkpoint",
+                fmt::format("cannot create {}: {}", folder.string(), status.message()),
+                "set checkpoint.save_dir to a folder that can be written");
+}
+
+}  // namespace
+
+Checkpointer::Checkpointer(CheckpointSite site, comm::ProcessGroupSession& session)
+    : site_(std::move(site)), session_(session), vote_(session.store(), "save") {
+  if (session.rank() == 0) {
+    make_folder(site_.save_dir);
+    lock_.emplace(site_.save_dir, site_.model, commit::this_process(site_.run_id),
+                  site_.force_unlock);
+    for (const std::string& name : commit::clear_leftovers(files_, site_.save_dir, site_.model))
+      log::info("checkpoint", "cleared {}, which a killed run had left", name);
+  }
+  session.gather_group().barrier("checkpoints");
+  saver_ = std::make_unique<commit::Saver>(
+      commit::SaveSite{files_, vote_, site_.save_dir, site_.model, site_.run_id, session.rank(),
+                       session.world(), site_.run_id});
+  writer_ = std::thread([this] { work(); });
+}
+
+Checkpointer::~Checkpointer() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  writer_.join();
+}
+
+// All ranks must decide alike, and their writers end at slightly different times.
+bool Checkpointer::all_idle() {
+  bool idle = false;
+  {
+    const std::lock_guard lock(mutex_);
+    idle = !job_;
+  }
+  const Tensor busy =
+      at::full({1}, idle ? 0.0 : 1.0,
+               at::TensorOptions().dtype(at::kDouble).device(session_.reduce_group().device()));
+  session_.reduce_group().all_reduce(busy, "writer").wait();
+  return busy.item<double>() == 0;
+}
+
+bool Checkpointer::save(TrainableModel& model, const SavedState& state, SaveMarks marks,
+                        bool wait_for_it) {
+  if (wait_for_it) wait();
+  if (!all_idle()) return false;
+  const auto begun = Clock::now();
+  failpoint::pass("save.stage.begin");
+  arena_.stage(state_pieces(model, !site_.lora_only));
+  Job job;
+  commit::SaveRequest& request = job.request;
+  request.step = state.train.step;
+  request.kind = site_.lora_only ? commit::CheckpointKind::lora : commit::CheckpointKind::sharded;
+  request.strategy = site_.strategy;
+  request.wmtp = site_.version;
+  request.fingerprints = site_.fingerprints;
+  request.model = arena_.model();
+  request.optim = arena_.optim();
+  request.trainer_state = commit::trainer_state_text(to_json(state));
+  request.state_hash = sha256_hex(request.trainer_state);
+  request.texts = {{"config.yaml", site_.config_yaml}, {"config.json", site_.model_config}};
+  job.marks = marks;
+  job.blocked_s = seconds_since(begun);
+  {
+    const std::lock_guard lock(mutex_);
+    job_ = std::move(job);
+  }
+  changed_.notify_all();
+  if (wait_for_it || !site_.async) wait();
+  return true;
+}
+
+void Checkpointer::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !job_; });
+}
+
+std::vector<SaveOutcome> Checkpointer::outcomes() {
+  std::vector<SaveOutcome> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    ended.swap(ended_);
+  }
+  for (const SaveOutcome& outcome : ended) {
+    failed_in_a_row_ = outcome.saved ? 0 : failed_in_a_row_ + 1;
+    if (failed_in_a_row_ >= site_.max_failed_saves)
+      throw Error(ErrorKind::io, "checkpoint",
+                  fmt::format("{} saves in a row failed, the last at step {}: {}", failed_in_a_row_,
+                              outcome.step, outcome.error),
+                  "is there room in checkpoint.save_dir, and can it be written?");
+  }
+  return ended;
+}
+
+void Checkpointer::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return job_ || ending_; });
+    if (!job_) return;
+    lock.unlock();
+    SaveOutcome outcome = run(*job_);
+    lock.lock();
+    ended_.push_back(std::move(outcome));
+    job_.reset();
+    changed_.notify_all();
+  }
+}
+
+SaveOutcome Checkpointer::run(Job& job) {
+  const auto begun = Clock::now();
+  SaveOutcome outcome;
+  outcome.step = job.request.step;
+  outcome.blocked_s = job.blocked_s;
+  try {
+    outcome.name = saver_->save(job.request).name;
+    outcome.saved = true;
+    outcome.seconds = seconds_since(begun) + job.blocked_s;
+    if (session_.rank() != 0) return outcome;
+    commit::write_pointer(files_, site_.save_dir, site_.model, commit::Pointer::latest,
+                          outcome.name);
+    if (job.marks.best)
+      commit::write_pointer(files_, site_.save_dir, site_.model, commit::Pointer::best,
+                            outcome.name);
+    if (job.marks.final)
+      commit::write_pointer(files_, site_.save_dir, site_.model, commit::Pointer::final,
+                            outcome.name);
+    commit::apply_retention(files_, site_.save_dir, site_.model, {site_.keep, {}});
+  } catch (const std::exception& error) {
+    // A checkpoint that is committed stays so, whatever a pointer or an old one does.
+    outcome.error = error.what();
+    if (session_.rank() == 0) log::warn("checkpoint", "step {}: {}", outcome.step, outcome.error);
+  }
+  return outcome;
+}
+
+}  // namespace wmtp::training

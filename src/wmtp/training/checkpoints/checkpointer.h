@@ -1,0 +1,100 @@
+// Saves of a run: the state is copied aside, a thread writes and commits it, training goes on. One
+// save at a time; what went wrong surfaces at the next step boundary.
+#pragma once
+#include <condition_variable>
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "wmtp/comm/session.h"
+#include "wmtp/commit/load.h"
+#include "wmtp/commit/pointer.h"
+#include "wmtp/commit/run_lock.h"
+#include "wmtp/commit/save.h"
+#include "wmtp/config/load.h"
+#include "wmtp/training/checkpoints/staging.h"
+#include "wmtp/training/checkpoints/store_vote.h"
+#include "wmtp/training/checkpoints/trainer_state.h"
+
+namespace wmtp::training {
+
+struct CheckpointSite {
+  std::filesystem::path save_dir;
+  std::string model;         // <model> of the names
+  std::string run_id;        // of this run, the same on all ranks
+  std::string config_yaml;   // resolved
+  std::string model_config;  // config.json
+  commit::Fingerprints fingerprints;
+  std::string version;  // of the program
+  std::string strategy;
+  bool lora_only = false;
+  bool async = true;
+  std::optional<std::int64_t> keep = 3;
+  std::int64_t max_failed_saves = 3;
+  bool force_unlock = false;
+};
+
+// What a save is besides a save.
+struct SaveMarks {
+  bool best = false, final = false;
+};
+
+struct SaveOutcome {
+  std::int64_t step = 0;
+  std::string name;
+  bool saved = false;
+  std::string error;  // of one that failed
+  double seconds = 0, blocked_s = 0;
+};
+
+class Checkpointer {
+ public:
+  // COLLECTIVE, BLOCKS. Rank 0 makes the folder, takes the run's lock (Error config naming the
+  // holder) and clears what killed runs left. BORROWS session.
+  Checkpointer(CheckpointSite site, comm::ProcessGroupSession& session);
+  ~Checkpointer();  // waits for the save under way
+  Checkpointer(const Checkpointer&) = delete;
+  Checkpointer& operator=(const Checkpointer&) = delete;
+
+  // COLLECTIVE. Copies the state and returns; with `async` off, or `wait`, only once it is
+  // committed. False: the writer is still busy on some rank, this save was left out. Without `wait`
+  // a failure is told by outcomes().
+  bool save(TrainableModel& model, const SavedState& state, SaveMarks marks, bool wait);
+
+  // Saves that ended since the last call. Error io after max_failed_saves failures in a row.
+  std::vector<SaveOutcome> outcomes();
+  void wait();  // BLOCKS until the writer is idle
+
+ private:
+  struct Job {
+    commit::SaveRequest request;
+    SaveMarks marks;
+    double blocked_s = 0;
+  };
+  void work();
+  SaveOutcome run(Job& job);
+  bool all_idle();
+
+  CheckpointSite site_;
+  comm::ProcessGroupSession& session_;
+  storage::LocalFileSystem files_;
+  StoreVote vote_;
+  std::optional<commit::RunLock> lock_;  // rank 0
+  std::unique_ptr<commit::Saver> saver_;
+  StagingArena arena_;
+  std::int64_t failed_in_a_row_ = 0;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Job> job_;  // waiting or running
+  bool ending_ = false;
+  std::vector<SaveOutcome> ended_;
+  std::thread writer_;
+};
+
+}  // namespace wmtp::training

@@ -1,0 +1,127 @@
+#include "wmtp/training/checkpoints/resume.h"
+
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+
+#include "wmtp/checkpoint/safetensors_tensor.h"
+#include "wmtp/commit/trainer_state.h"
+#include "wmtp/core/error.h"
+#include "wmtp/storage/atomic_file.h"
+
+namespace wmtp::training {
+namespace {
+
+// Elements of a saved tensor, converted to the dtype of `out`.
+void read_elements(commit::CheckpointReader& reader, const std::string& name, std::int64_t begin,
+                   const Tensor& out) {
+  const commit::TensorRecord* record = reader.find(name);
+  if (!record)
+    throw Error(ErrorKind::config, "checkpoint",
+                fmt::format("{} holds no {}", reader.folder().string(), name),
+                "was it saved by a run with another model or other adapters?");
+  const auto dtype = checkpoint::to_dtype(record->dtype);
+  WMTP_CHECK(dtype, "a checkpoint holds a type nobody computes with");
+  const Tensor host = out.scalar_type() == *dtype && out.is_contiguous() && out.device().is_cpu()
+                          ? out
+                          : at::empty({out.numel()}, at::TensorOptions().dtype(*dtype));
+  reader.read(name, begin, out.numel(),
+              {static_cast<std::byte*>(host.data_ptr()), static_cast<std::size_t>(host.nbytes())});
+  if (!host.is_same(out)) out.copy_(host.view(out.sizes()));
+}
+
+}  // namespace
+
+std::optional<FoundState> find_state(const config::Config& config, const std::string& model,
+                                     bool allow_fresh_start, const std::string& attempt,
+                                     comm::ProcessGroupSession& session) {
+  using Kind = config::ResumeFrom::Kind;
+  if (config.checkpoint.resume.kind == Kind::never) return std::nullopt;
+  storage::LocalFileSystem files;
+  StoreVote vote(session.store(), "choose");
+  std::filesystem::path save_dir = config.checkpoint.save_dir;
+  commit::ChooseRequest request{files, vote, save_dir, model};
+  if (config.checkpoint.resume.kind == Kind::path) {
+    const auto path = config.checkpoint.resume.path.lexically_normal();
+    const auto named = path.has_filename() ? path : path.parent_path();
+    request.save_dir = named.parent_path().empty() ? "." : named.parent_path();
+    request.only = named.filename().string();
+  }
+  request.verify = config.checkpoint.verify == config::VerifyLevel::full ? commit::Verify::full
+                                                                         : commit::Verify::read;
+  request.rank = session.rank();
+  request.world_size = session.world();
+  request.attempt = attempt;
+  request.allow_fresh_start = allow_fresh_start;
+  const auto choice = commit::choose_checkpoint(request);
+  if (!choice) return std::nullopt;
+  static storage::LocalFileSystem local;  // stateless; outlives every reader
+  FoundState found;
+  found.name = choice->name;
+  found.reader = std::make_unique<commit::CheckpointReader>(local, request.save_dir / choice->name);
+  found.state = saved_state_from_json(
+      commit::parse_trainer_state(found.reader->text(commit::kTrainerStateFile), choice->name));
+  return found;
+}
+
+std::vector<std::string> compare_config(const std::string& saved_yaml,
+                                        const config::ResolvedConfig& now) {
+  // The loader reads files: the saved text becomes one for a moment.
+  const auto file =
+      std::filesystem::temp_directory_path() / fmt::format("wmtp-resume-{}.yaml", ::getpid());
+  storage::write_file_atomically(file, saved_yaml);
+  config::LoadRequest request;
+  request.file = file;
+  request.defaults = "none";
+  request.check_paths = false;
+  request.check_available = false;
+  const config::ResolvedConfig saved = config::load_config(request);
+  std::error_code ignored;
+  std::filesystem::remove(file, ignored);
+  std::map<std::string, const config::ResolvedKey*> before;
+  for (const config::ResolvedKey& key : saved.keys) before[key.key] = &key;
+  const auto& allowed = now.config.checkpoint.allow_config_change;
+  std::vector<std::string> refused, changed;
+  for (const config::ResolvedKey& key : now.keys) {
+    const auto old = before.find(key.key);
+    if (key.resume == config::ResumeClass::host || old == before.end() ||
+        old->second->value == key.value)
+      continue;
+    const std::string line =
+        fmt::format("{}: {} -> {}", key.key, old->second->value.dump(), key.value.dump());
+    const bool free = key.resume == config::ResumeClass::free ||
+                      std::find(allowed.begin(), allowed.end(), key.key) != allowed.end();
+    (free ? changed : refused).push_back(line);
+  }
+  if (!refused.empty())
+    throw Error(
+        ErrorKind::config, "checkpoint",
+        fmt::format("the checkpoint was saved under another configuration: {}",
+                    fmt::join(refused, "; ")),
+        "go back to those values, name the keys in checkpoint.allow_config_change, or start "
+        "over with --resume never");
+  return changed;
+}
+
+void restore(FoundState& found, TrainableModel& model, weighting::EmaTracker* ema,
+             const parallel::Fill& base) {
+  commit::CheckpointReader& reader = *found.reader;
+  const bool lora_only = reader.manifest().kind == commit::CheckpointKind::lora;
+  model.runtime().fill([&](const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
+    if (lora_only && !reader.find(param.name)) return base(param, begin, out);
+    read_elements(reader, param.name, begin, out);
+  });
+  load_moments(model, [&reader](const std::string& name, std::int64_t begin, const Tensor& out) {
+    read_elements(reader, name, begin, out);
+  });
+  model.optimizer().applied_steps().fill_(found.state.applied_updates);
+  if (model.loss_scale() && found.state.loss_scale)
+    model.loss_scale()->restore(*found.state.loss_scale);
+  if (ema && found.state.ema) ema->restore(*found.state.ema);
+}
+
+}  // namespace wmtp::training

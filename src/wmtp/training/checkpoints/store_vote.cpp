@@ -1,0 +1,32 @@
+#include "wmtp/training/checkpoints/store_vote.h"
+
+#include <thread>
+
+#include "wmtp/core/time.h"
+
+namespace wmtp::training {
+namespace {
+
+// A rank's part of the manifest of a large model.
+constexpr std::size_t kMaxVoteBytes = std::size_t{64} << 20;
+constexpr std::chrono::milliseconds kPause{2};
+
+}  // namespace
+
+void StoreVote::post(std::string_view key, std::string_view value) {
+  store_.set(std::string(key), value);
+}
+
+std::optional<std::string> StoreVote::wait(std::string_view key,
+                                           std::chrono::milliseconds timeout) {
+  // Asked again and again: a blocking get would keep the thread when the run ends.
+  const auto begun = Clock::now();
+  const std::string name(key);
+  while (true) {
+    if (auto value = store_.try_get(name, kMaxVoteBytes)) return value;
+    if (Clock::now() - begun > timeout) return std::nullopt;
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+}  // namespace wmtp::training

@@ -1,0 +1,140 @@
+#include "wmtp/training/checkpoints/trainer_state.h"
+
+#include <fmt/format.h>
+
+#include "wmtp/commit/trainer_state.h"
+#include "wmtp/core/error.h"
+
+namespace wmtp::training {
+namespace {
+
+constexpr int kVersion = 1;
+
+const Json& field(const Json& object, const char* key) {
+  if (!object.is_object() || !object.contains(key))
+    throw Error(ErrorKind::checkpoint, "checkpoint",
+                fmt::format("trainer_state.json has no {}", key));
+  return object.at(key);
+}
+
+template <class T>
+T integer(const Json& object, const char* key) {
+  const Json& value = field(object, key);
+  if (!value.is_number_integer())
+    throw Error(ErrorKind::checkpoint, "checkpoint",
+                fmt::format("trainer_state.json: {} is no whole number", key));
+  return value.get<T>();
+}
+
+double number(const Json& object, const char* key) {
+  return commit::read_number(field(object, key), key);
+}
+
+std::string text(const Json& object, const char* key) {
+  const Json& value = field(object, key);
+  if (!value.is_string())
+    throw Error(ErrorKind::checkpoint, "checkpoint",
+                fmt::format("trainer_state.json: {} is no text", key));
+  return value.get<std::string>();
+}
+
+OrderedJson groups_json(const SavedState& state) {
+  OrderedJson groups = OrderedJson::array();
+  for (const optim::GroupSettings& group : state.groups)
+    groups.push_back({{"name", group.name},
+                      {"learning_rate", group.learning_rate},
+                      {"weight_decay", group.weight_decay}});
+  return groups;
+}
+
+OrderedJson schedule_json(const SavedState& state) {
+  const PlateauState& plateau = state.train.plateau;
+  return {{"planned_steps", state.planned_steps},
+          {"plateau_factor", plateau.factor},
+          {"plateau_best", plateau.best ? OrderedJson(*plateau.best) : OrderedJson()},
+          {"plateau_waited", plateau.num_waited},
+          {"skipped_steps", state.train.skipped_steps},
+          {"bad_in_a_row", state.train.bad_in_a_row}};
+}
+
+OrderedJson best_json(const std::optional<BestRecord>& best) {
+  if (!best) return nullptr;
+  return {{"metric", best->metric}, {"value", best->value}, {"step", best->step}};
+}
+
+}  // namespace
+
+OrderedJson to_json(const SavedState& state) {
+  OrderedJson json{
+      {"version", kVersion},
+      {"step", state.train.step},
+      {"epoch", state.train.cursor.epoch},
+      {"samples_seen", state.train.samples_seen},
+      {"tokens_seen", state.train.tokens_seen},
+      {"cursor", data::to_json(state.train.cursor)},
+      {"rng", {{"seed", state.seed}}},
+      {"optimizer", {{"applied_updates", state.applied_updates}, {"groups", groups_json(state)}}},
+      {"schedule", schedule_json(state)},
+      {"loss_scale", nullptr},
+      {"ema", nullptr},
+      {"best", best_json(state.train.best)},
+      {"early_stop", {{"without_best", state.train.validations_without_best}}},
+      {"layout",
+       {{"world_size", state.layout.world_size},
+        {"strategy", state.layout.strategy},
+        {"precision", state.layout.precision},
+        {"batch_size", state.layout.batch_size},
+        {"accumulation", state.layout.accumulation}}},
+      {"mlflow", nullptr}};
+  if (state.loss_scale)
+    json["loss_scale"] = {{"scale", state.loss_scale->scale},
+                          {"good_steps", state.loss_scale->good_steps}};
+  if (state.ema)
+    json["ema"] = {{"ema_mean", state.ema->mean},
+                   {"ema_std", state.ema->std},
+                   {"step_count", state.ema->count},
+                   {"momentum", state.ema->momentum},
+                   {"warmup_steps", state.ema->warmup_steps}};
+  return json;
+}
+
+SavedState saved_state_from_json(const Json& json) {
+  SavedState state;
+  TrainState& train = state.train;
+  train.step = integer<std::int64_t>(json, "step");
+  train.samples_seen = integer<std::uint64_t>(json, "samples_seen");
+  train.tokens_seen = integer<std::uint64_t>(json, "tokens_seen");
+  train.cursor = data::cursor_from_json(field(json, "cursor"));
+  state.seed = integer<std::uint64_t>(field(json, "rng"), "seed");
+  const Json& optimizer = field(json, "optimizer");
+  state.applied_updates = integer<std::int64_t>(optimizer, "applied_updates");
+  for (const Json& group : field(optimizer, "groups"))
+    state.groups.push_back(
+        {text(group, "name"), number(group, "learning_rate"), number(group, "weight_decay")});
+  const Json& schedule = field(json, "schedule");
+  state.planned_steps = integer<std::int64_t>(schedule, "planned_steps");
+  train.plateau.factor = number(schedule, "plateau_factor");
+  if (!field(schedule, "plateau_best").is_null())
+    train.plateau.best = number(schedule, "plateau_best");
+  train.plateau.num_waited = integer<std::int64_t>(schedule, "plateau_waited");
+  train.skipped_steps = integer<std::int64_t>(schedule, "skipped_steps");
+  train.bad_in_a_row = integer<std::int64_t>(schedule, "bad_in_a_row");
+  if (const Json& scale = field(json, "loss_scale"); !scale.is_null())
+    state.loss_scale =
+        optim::LossScale::State{number(scale, "scale"), integer<std::int64_t>(scale, "good_steps")};
+  if (const Json& ema = field(json, "ema"); !ema.is_null())
+    state.ema = weighting::EmaState{
+        number(ema, "ema_mean"), number(ema, "ema_std"), integer<std::int64_t>(ema, "step_count"),
+        number(ema, "momentum"), integer<std::int64_t>(ema, "warmup_steps")};
+  if (const Json& best = field(json, "best"); !best.is_null())
+    train.best = BestRecord{text(best, "metric"), number(best, "value"),
+                            integer<std::int64_t>(best, "step")};
+  train.validations_without_best = integer<std::int64_t>(field(json, "early_stop"), "without_best");
+  const Json& layout = field(json, "layout");
+  state.layout = {integer<int>(layout, "world_size"), text(layout, "strategy"),
+                  text(layout, "precision"), integer<std::int64_t>(layout, "batch_size"),
+                  integer<std::int64_t>(layout, "accumulation")};
+  return state;
+}
+
+}  // namespace wmtp::training
