@@ -280,7 +280,9 @@ PolicyPlan plan_policy(const config::Config& config, const RunSite& site) {
       refuse("a critic reads the trunk, and every block of this model is a prediction head's");
     source.config = model::backbone(source.config);
   }
-  plan.tokenizer_folder = source.tokenizer_folder;
+  const auto& tokenizer = config.models.policy.tokenizer_path;
+  plan.tokenizer_folder = tokenizer ? checkpoint::locate_model(tokenizer->text, site.environment)
+                                    : source.tokenizer_folder;
   AssembleOptions& assemble = plan.assemble;
   assemble.model = source.config;
   assemble.transformer.lora = lora_of(config, source.config);

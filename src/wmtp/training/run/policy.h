@@ -22,7 +22,7 @@ struct RunSite {
 struct PolicyPlan {
   AssembleOptions assemble;  // without the objective
   parallel::Fill fill;       // weights of every trainable unit, value head and adapters included
-  std::filesystem::path tokenizer_folder;
+  std::filesystem::path tokenizer_folder;  // empty: the model brings none and none is named
   std::string base_model;        // as the user named it
   std::string recompute_reason;  // what `auto` chose, or empty
 };

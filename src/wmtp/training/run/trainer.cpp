@@ -313,7 +313,7 @@ void Trainer::settle(std::size_t keep, RunReport* report) {
       step.record.result = std::move(result);
       report->step(step.record);
     }
-    }
+  }
 }
 
 void Trainer::count_skipped(const PendingStep& step, const StepResult& result) {
