@@ -88,7 +88,7 @@ def test_epoch_numbers_are_those_of_all_steps(workshop):
 def test_two_ranks_equal_one(workshop, strategy):
     """The same samples in one step, so the same numbers, however the model is spread."""
     same = (*FEW, "data_sampling.correct_ratio=1.0")
-    alone = workshop.train("micro/verifiable.yaml", "one-rank", *same, "training.batch_size=8", "checkpoint.resume=never")
+    alone = workshop.train("micro/verifiable.yaml", f"one-for-{strategy}", *same, "training.batch_size=8")
     two = workshop.train("micro/verifiable.yaml", f"two-{strategy}", *same, "training.batch_size=4",
                          f"distributed.fsdp.sharding_strategy={strategy}", ranks=2)
     for name in ["train/loss", "train/unweighted_ce_loss", "weight/mean", "val/loss", "train/epoch_loss"]:
@@ -132,8 +132,17 @@ def test_finals_are_models_for_the_next_stage(workshop, source):
                    "models.policy.init=pretrained", f"models.reference.path={final}")
     critic = workshop.train("micro/critic.yaml", f"critic-on-{source}", *FEW, f"models.policy.path={final}", *LORA,
                             "training.backbone_frozen=true")
+    # An adapter cannot lie upon an adapter: then the whole model is written.
+    assert (critic.final / "adapter_model.safetensors").exists() == (source == "baseline")
     workshop.train("micro/verifiable.yaml", f"weighed-{source}", *FEW, f"models.policy.path={final}",
                    f"models.value_model.checkpoint_path={critic.final}")
+
+
+def test_adapters_of_drawn_weights_are_written_merged(workshop):
+    run = workshop.train("micro/baseline.yaml", "drawn", *FEW, *LORA)
+    assert (run.final / "model.safetensors").exists()
+    refused = workshop.train("micro/baseline.yaml", "drawn-peft", *FEW, *LORA, "checkpoint.export_on_finish=peft", code=78)
+    assert "base on disk" in refused.stderr
 
 
 # --- plain next-token models on text ---------------------------------------------------------------------------------

@@ -23,8 +23,9 @@ struct PolicyPlan {
   AssembleOptions assemble;  // without the objective
   parallel::Fill fill;       // weights of every trainable unit, value head and adapters included
   std::filesystem::path tokenizer_folder;  // empty: the model brings none and none is named
-  std::string base_model;        // as the user named it
-  std::string recompute_reason;  // what `auto` chose, or empty
+  std::string base_model;                  // as the user named it
+  bool adapters_suffice = false;  // base_model holds all that an adapter of this run does not
+  std::string recompute_reason;   // what `auto` chose, or empty
 };
 
 // Error config for shapes that contradict each other, a model that does not fit (with the plan's
