@@ -9,7 +9,7 @@ export CCACHE_DIR     ?= $(CACHE)/ccache
 export CCACHE_MAXSIZE ?= 5G
 
 .NOTPARALLEL:
-.PHONY: help setup setup-python configure build demo test bench bench-build lint format bundle clean
+.PHONY: help setup setup-python configure build demo test bench bench-build soak lint format bundle clean
 
 help:  ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,10 @@ bench: setup-python build  ## Run the benchmarks (bench/run.py --list names them
 
 bench-build: setup  ## Time a cold build and a one-file rebuild
 	@tools/bench_build
+
+SOAK ?= 50
+soak: build  ## The long tier of the fault tests (SOAK times the counts of CI; hours)
+	@WMTP_SOAK=$(SOAK) $(BUILD)/bin/commit_test
 
 lint:  ## Architecture, format and size checks
 	@tools/setup --dev

@@ -178,6 +178,55 @@ TEST(Steps, FractionsOfEpochsAreIntegers) {
   EXPECT_EQ(steps_left(epochs_in_millionths(0.3), 10, 4), 1u);
 }
 
+// Samples of every step over all ranks and micro-batches.
+std::vector<std::size_t> step_sizes(const std::shared_ptr<const Dataset>& dataset, int world,
+                                    std::uint32_t batch, std::uint32_t accumulation,
+                                    double epochs) {
+  std::map<std::uint64_t, std::size_t> sizes;
+  for (int rank = 0; rank < world; ++rank) {
+    TrainPlanner::Run run = run_of(world, rank, batch, accumulation);
+    run.num_epochs_millionths = epochs_in_millionths(epochs);
+    for (const MicroBatchPlan& plan : all_plans(dataset, run))
+      sizes[plan.step] += plan.sequences.size();
+  }
+  std::vector<std::size_t> out;
+  for (const auto& [step, size] : sizes) out.push_back(size);
+  return out;
+}
+
+TEST(Steps, V47StepSizesDoNotDependOnTheShape) {
+  const CorpusFixture fixture(10);
+  const auto dataset = fixture.dataset();
+  for (const auto& [world, batch, accumulation] :
+       {std::tuple(2, 2u, 2u), {1, 8u, 1u}, {1, 1u, 8u}}) {
+    EXPECT_EQ(step_sizes(dataset, world, batch, accumulation, 1.5),
+              (std::vector<std::size_t>{8, 2, 5}));
+    EXPECT_EQ(step_sizes(dataset, world, batch, accumulation, 1.2),
+              (std::vector<std::size_t>{8, 2, 2}));
+  }
+  EXPECT_EQ(steps_left(epochs_in_millionths(1.5), 10, 8), 3u);
+  EXPECT_EQ(steps_left(epochs_in_millionths(1.2), 10, 8), 3u);
+}
+
+TEST(Steps, V48PlacesOfMicroBatchesAndRanks) {
+  const CorpusFixture fixture(10);
+  const auto dataset = fixture.dataset();
+  const Ids order = global_order(dataset, 1, 1, 1, 1.5);
+  // Step 1 takes places 8 and 9 of epoch 0 (g = 2), step 2 the first 5 of epoch 1 (g = 5).
+  const auto places = [&](int rank, std::uint64_t step) {
+    TrainPlanner::Run run = run_of(2, rank, 2, 2);
+    run.num_epochs_millionths = epochs_in_millionths(1.5);
+    std::vector<Ids> micro_batches;
+    for (const MicroBatchPlan& plan : all_plans(dataset, run))
+      if (plan.step == step) micro_batches.push_back(ids_of(plan.sequences));
+    return micro_batches;
+  };
+  EXPECT_EQ(places(0, 2), (std::vector<Ids>{{order[10], order[11]}, {order[14]}}));
+  EXPECT_EQ(places(1, 2), (std::vector<Ids>{{order[12], order[13]}, {}}));
+  EXPECT_EQ(places(0, 1), (std::vector<Ids>{{order[8], order[9]}}));
+  EXPECT_EQ(places(1, 1), (std::vector<Ids>{{}}));
+}
+
 TEST(Steps, ResampledEpochsDifferAndCurriculumCountsPerPiece) {
   const CorpusFixture fixture;
   SamplingOptions sampling;

@@ -14,12 +14,12 @@ cd "$work" && cp "$configs/defaults.yaml" . && cp -r "$configs/micro" . && "$wmt
 failed=0
 part() {
   local name=$1 start=$SECONDS; shift
-  if timeout 200 "$@" > "$out/$name.log" 2>&1; then
+  if "$@" > "$out/$name.log" 2>&1; then
     echo "ok      $name ($((SECONDS - start)) s) $(grep -o 'Validation Loss: [0-9.]*' "$out/$name.log" | tail -n 1)"
   else echo "FAILED  $name ($((SECONDS - start)) s)"; tail -n 15 "$out/$name.log"; failed=1; fi
 }
-train() { "$wmtp" train --config "micro/$1.yaml" --device cuda "${@:2}"; }
-shared() { "$wmtp" launch --nproc 2 --max-restarts "${RESTARTS:-0}" -- train --config "micro/$1.yaml" --device cuda \
+train() { timeout 200 "$wmtp" train --config "micro/$1.yaml" --device cuda "${@:2}"; }
+shared() { timeout 200 "$wmtp" launch --nproc 2 --max-restarts "${RESTARTS:-0}" -- train --config "micro/$1.yaml" --device cuda \
   --override distributed.backend=gloo --override distributed.allow_shared_gpu=true "${@:2}"; }
 for stage in baseline critic verifiable rho1; do part "one_$stage" train $stage; done
 for stage in baseline critic verifiable rho1; do part "two_$stage" shared $stage --run-dir "runs/two-$stage"; done
@@ -28,10 +28,10 @@ part lora train baseline --run-dir runs/lora --override training.use_lora=true -
 part fp16 train baseline --run-dir runs/fp16 --override distributed.fsdp.param_dtype=fp16
 part bf16_sr train baseline --run-dir runs/bf16_sr --override training.optimizer.precision=bf16_sr
 part offload shared baseline --run-dir runs/offload --override distributed.fsdp.cpu_offload=true
-# shellcheck disable=SC2030,SC2031
-resume() { export RESTARTS=1 WMTP_FAILPOINT='step.begin:rank=1:nth=51=kill'
-  shared baseline --run-dir runs/resume --override checkpoint.save_every_steps=15; }
-export -f resume shared; export wmtp
-part resume bash -c resume
+resume() {
+  RESTARTS=1 WMTP_FAILPOINT='step.begin:rank=1:nth=51=kill' \
+    shared baseline --run-dir runs/resume --override checkpoint.save_every_steps=15
+}
+part resume resume
 grep -h "Resumed from" "$out/resume.log" || failed=1
 exit $failed

@@ -46,6 +46,8 @@ std::vector<OpCase> linear_cases();
 std::vector<OpCase> attention_cases();
 std::vector<OpCase> loss_cases();
 std::vector<OpCase> optimizer_cases();
+std::vector<OpCase> dropout_cases();
+std::vector<OpCase> value_cases();
 
 // Standard normals of the named stream, fp64 on the CPU.
 Tensor normals(const std::string& name, std::vector<std::int64_t> sizes, double scale = 1.0);

@@ -92,8 +92,8 @@ void expect_close(const Tensors& got, const Tensors& wanted, double tolerance, c
 
 std::vector<OpCase> all_cases() {
   std::vector<OpCase> all;
-  for (const auto& make :
-       {norm_cases, rope_cases, linear_cases, attention_cases, loss_cases, optimizer_cases})
+  for (const auto& make : {norm_cases, rope_cases, linear_cases, attention_cases, loss_cases,
+                           optimizer_cases, dropout_cases, value_cases})
     for (OpCase& op : make()) all.push_back(std::move(op));
   return all;
 }

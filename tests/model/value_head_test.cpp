@@ -55,6 +55,7 @@ INSTANTIATE_TEST_SUITE_P(All, ValueHeads,
 
 TEST(ValueHead, ParameterCounts) {  // V35
   EXPECT_EQ(value_head_unit(ValueHeadType::mlp, 16).numel(), 81);
+  EXPECT_EQ(value_head_unit(ValueHeadType::mlp, 3).numel(), 4 + 2 + 2);  // layers of at least 1
   EXPECT_EQ(value_head_unit(ValueHeadType::mlp, 2560).numel(), 1844481);
   EXPECT_EQ(value_head_unit(ValueHeadType::mlp, 4096).numel(), 4720641);
   EXPECT_EQ(value_head_unit(ValueHeadType::linear, 4096).numel(), 4097);

@@ -1,5 +1,6 @@
 #include "wmtp/training/memory_plan.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "support/expect_error.h"
@@ -29,6 +30,30 @@ TEST(MemoryPlan, FollowsTheFormulas) {
             30.0);  // the original goal per GPU
 }
 
+// bf16 with stochastic rounding: 6 bytes of master and moments, 4 of gradient.
+TEST(MemoryPlan, FollowsTheFormulasWithRoundedMasters) {
+  const double p = 6738415616;
+  MemoryRequest request = seven_b(4);
+  request.parallel.master_dtype = kBFloat16;
+  EXPECT_NEAR(static_cast<double>(plan_memory(request).state_bytes), 10 * p / 4, 1e-4 * 4 * p);
+  request.parallel.strategy = parallel::Strategy::no_shard;  // the master is computed with
+  EXPECT_NEAR(static_cast<double>(plan_memory(request).state_bytes), 10 * p, 1e-4 * 4 * p);
+  EXPECT_EQ(plan_memory(request).buffer_bytes, 0);
+}
+
+// Offloaded state is not the device's; slots are, even for one rank.
+TEST(MemoryPlan, OffloadedStateIsInHostMemory) {
+  MemoryRequest request = seven_b(1);
+  const MemoryPlan kept = plan_memory(request);
+  request.parallel.device = c10::Device(c10::kCUDA, 0);
+  request.parallel.cpu_offload = true;
+  const MemoryPlan offloaded = plan_memory(request);
+  EXPECT_EQ(offloaded.state_bytes, kept.state_bytes);
+  EXPECT_LT(offloaded.total_bytes(), std::int64_t{8} << 30);
+  EXPECT_GT(offloaded.buffer_bytes, kept.buffer_bytes);
+  EXPECT_NE(offloaded.table().find("in host memory"), std::string::npos);
+}
+
 TEST(MemoryPlan, ActivationsPerTokenOfTheSevenB) {
   const auto config = model::preset("llama-mtp-7b");
   EXPECT_EQ(activation_bytes(config, model::Recompute::block, 2), 8192);
@@ -36,30 +61,40 @@ TEST(MemoryPlan, ActivationsPerTokenOfTheSevenB) {
   EXPECT_EQ(activation_bytes(config, model::Recompute::none, 2), 131584 + 4 * 32 + 8);
 }
 
+void expect_as_allocated(const AssembleOptions& options) {
+  const auto gather = comm::make_single("g", c10::Device(c10::kCPU)),
+             reduce = comm::make_single("r", c10::Device(c10::kCPU));
+  TrainableModel model(options, {gather.get(), reduce.get()});
+  MemoryRequest request;
+  request.model = options.model;
+  request.lora = options.transformer.lora;
+  request.parallel = model.runtime().options();
+  const MemoryPlan plan = plan_memory(request);
+  const double state =
+      static_cast<double>(model.runtime().state_bytes() + model.optimizer().state_bytes());
+  EXPECT_NEAR(state, static_cast<double>(plan.state_bytes), 0.05 * state);
+  const double buffers = static_cast<double>(model.runtime().buffer_bytes());
+  EXPECT_NEAR(buffers, static_cast<double>(plan.buffer_bytes), 0.05 * buffers + 1);
+}
+
 // What is really allocated for `small`, against the plan: state and slots within 5 %.
 TEST(MemoryPlan, EqualsWhatIsAllocated) {
   for (auto strategy : {parallel::Strategy::no_shard, parallel::Strategy::shard_grad_op,
                         parallel::Strategy::full_shard})
-    for (DType dtype : {kFloat32, kBFloat16}) {
-      AssembleOptions options;
-      options.model = model::preset("small");
-      options.parallel.strategy = strategy;
-      options.parallel.param_dtype = dtype;
-      options.groups.groups = {{.name = "policy", .learning_rate = 1e-3, .weight_decay = 0}};
-      const auto gather = comm::make_single("g", c10::Device(c10::kCPU)),
-                 reduce = comm::make_single("r", c10::Device(c10::kCPU));
-      TrainableModel model(options, {gather.get(), reduce.get()});
-      MemoryRequest request;
-      request.model = options.model;
-      request.parallel = options.parallel;
-      const MemoryPlan plan = plan_memory(request);
-      const double state =
-          static_cast<double>(model.runtime().state_bytes() + model.optimizer().state_bytes());
-      EXPECT_NEAR(state, static_cast<double>(plan.state_bytes), 0.05 * state) << name_of(strategy);
-      const double buffers = static_cast<double>(model.runtime().buffer_bytes());
-      EXPECT_NEAR(buffers, static_cast<double>(plan.buffer_bytes), 0.05 * buffers + 1)
-          << name_of(strategy);
-    }
+    for (DType dtype : {kFloat32, kBFloat16})
+      for (auto recipe : {optim::Recipe::fp32, optim::Recipe::bf16_sr})
+        for (bool adapters : {false, true}) {
+          SCOPED_TRACE(fmt::format("{} {} {} {}", name_of(strategy), name_of(dtype),
+                                   name_of(recipe), adapters ? "lora" : "full"));
+          AssembleOptions options;
+          options.model = model::preset("small");
+          if (adapters) options.transformer.lora = model::LoraConfig{};
+          options.parallel.strategy = strategy;
+          options.parallel.param_dtype = dtype;
+          options.adamw.recipe = recipe;
+          options.groups.groups = {{.name = "policy", .learning_rate = 1e-3, .weight_decay = 0}};
+          expect_as_allocated(options);
+        }
 }
 
 TEST(MemoryPlan, ChoosesTheLeastThatFits) {

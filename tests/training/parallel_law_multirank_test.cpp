@@ -161,7 +161,7 @@ void run_rank_of_law(Layouts layouts) {
 }
 
 void law(int ranks, Layouts layouts = all_layouts) {
-  if (!is_worker()) return expect_success(launch_ranks({.ranks = ranks, .timeout_s = 600}));
+  if (!is_worker()) return expect_success(launch_ranks({.ranks = ranks, .timeout_s = 1200}));
   run_rank_of_law(layouts);
 }
 

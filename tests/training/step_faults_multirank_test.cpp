@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 
+#include "support/expect_error.h"
 #include "support/multi_process.h"
 #include "training/law_run.h"
 #include "wmtp/comm/session.h"
@@ -102,6 +103,33 @@ TEST(StepFaultsMultirank, KilledBeforeReduce) {
 }
 TEST(StepFaultsMultirank, KilledBeforeApply) {
   killed_in("step.apply.before");
+}
+
+// Two units of one size, gathered in another order on rank 1: nothing hangs, the numbers would be
+// wrong, and the comparison after the first step names the rank and the unit.
+TEST(StepFaultsMultirank, UnitsInAnotherOrderAreNamed) {
+  if (!is_worker()) return expect_success(launch_ranks({.ranks = 3}));
+  Rank rank("");
+  const parallel::Groups groups{&rank.session->gather_group(), &rank.session->reduce_group()};
+  parallel::Runtime runtime({{"layers.0", {{"a", {4096}}}}, {"layers.1", {{"b", {4096}}}}}, {},
+                            groups);
+  runtime.begin_evaluation();
+  const bool odd = worker_rank() == 1;
+  for (const int unit : {odd ? 1 : 0, odd ? 0 : 1}) {
+    runtime.acquire(UnitId(unit), false);
+    runtime.release(UnitId(unit));
+  }
+  try {
+    rank.session->check_order();
+    ADD_FAILURE() << "the swapped units went unnoticed";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("rank 1: collective 00002 of group gather all_gather"),
+              std::string::npos)
+        << error.what();
+    EXPECT_NE(std::string(error.what()).find("layers.1"), std::string::npos) << error.what();
+    EXPECT_EQ(static_cast<int>(exit_code(error.kind())), 78);
+  }
+  rank.session->finish();
 }
 
 // Every parameter arrives whole on rank 0, equal to what was drawn.

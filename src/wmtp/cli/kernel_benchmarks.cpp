@@ -9,12 +9,14 @@
 #include <ATen/ops/_log_softmax_backward_data.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/addmm.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/embedding_dense_backward.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/native_dropout.h>
 #include <ATen/ops/nll_loss_backward.h>
 #include <ATen/ops/nll_loss_forward.h>
 #include <ATen/ops/ones.h>
@@ -29,6 +31,7 @@
 #include "wmtp/kernels/adamw.h"
 #include "wmtp/kernels/attention.h"
 #include "wmtp/kernels/cross_entropy.h"
+#include "wmtp/kernels/dropout.h"
 #include "wmtp/kernels/embedding.h"
 #include "wmtp/kernels/gemm.h"
 #include "wmtp/kernels/grad_norm.h"
@@ -215,6 +218,36 @@ class Maker {
     return result;
   }
 
+  // bf16 master and moments; fewer elements on a CPU, which draws its random bits one by one.
+  KernelBenchmark adamw_rounded() const {
+    const auto flat = at::TensorOptions().dtype(kFloat32).device(options_.device());
+    const std::int64_t size = shape_.parameters / (options_.device().is_cuda() ? 1 : 16);
+    k::AdamW args;
+    args.param = at::randn({size}, flat).to(kBFloat16), args.grad = at::randn({size}, flat);
+    args.exp_avg = at::zeros_like(args.param), args.exp_avg_sq = at::zeros_like(args.param);
+    args.learning_rate = 1e-5, args.weight_decay = 0.01;
+    args.grad_scale = at::ones({}, flat);
+    args.applied_steps = at::zeros({}, flat.dtype(kInt64)),
+    args.apply = at::ones({}, flat.dtype(kInt32));
+    auto result = named("adamw, rounded bf16", 0, static_cast<double>(size) * 16);
+    result.shape = fmt::format("{} M", size / 1'000'000);
+    result.ours = [=] { k::adamw(args); };
+    return result;
+  }
+
+  KernelBenchmark dropout() const {
+    const Tensor x = rows(shape_.hidden), out = at::empty_like(x);
+    k::DropoutMask mask;
+    mask.p = 0.05, mask.seed = 1;
+    mask.streams_D = at::zeros({1}, options_.dtype(kInt64));
+    mask.document_N = at::zeros({shape_.tokens}, options_.dtype(kInt32));
+    mask.position_N = at::arange(shape_.tokens, options_.dtype(kInt32));
+    auto result = named("dropout", shape_.hidden, 2 * static_cast<double>(x.numel()) * bytes_);
+    result.ours = [=] { k::dropout(x, mask, out); };
+    result.aten = [=] { at::native_dropout(x, 0.05, true); };
+    return result;
+  }
+
   KernelBenchmark grad_norm() const {
     const Tensor flat = at::randn({shape_.parameters},
                                   at::TensorOptions().dtype(kFloat32).device(options_.device()));
@@ -334,6 +367,8 @@ std::vector<MakeBenchmark> kernel_benchmarks(const KernelShape& shape, DType dty
                                  [=] { return maker.cross_entropy(); },
                                  [=] { return maker.linear_cross_entropy(); },
                                  [=] { return maker.adamw(); },
+                                 [=] { return maker.adamw_rounded(); },
+                                 [=] { return maker.dropout(); },
                                  [=] { return maker.grad_norm(); },
                                  [=] { return maker.gemm(0); },
                                  [=] { return maker.gemm(1); },

@@ -19,7 +19,7 @@ auto with_retries(const ChooseRequest& request, Step&& step) {
       return step();
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::io || tries >= request.num_reads) throw;
-      log::warn("checkpoint", "{}; trying again", error.what());
+      log::warn("checkpoint", "{}; trying again", error.fact());
       std::this_thread::sleep_for(request.read_pause * tries);
     }
 }
@@ -131,7 +131,7 @@ class Chooser {
       const std::string aside = quarantine(request_.files, request_.save_dir, name);
       log::warn("checkpoint", "{}; set aside as {}, trying the one before", fact, aside);
     } catch (const Error& error) {  // a folder that may only be read can still be resumed from
-      log::warn("checkpoint", "{}; cannot set it aside: {}", fact, error.what());
+      log::warn("checkpoint", "{}; cannot set it aside: {}", fact, error.fact());
     }
   }
 

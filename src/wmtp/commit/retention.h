@@ -13,7 +13,7 @@ namespace wmtp::commit {
 
 struct RetentionRules {
   std::optional<std::int64_t> keep = 3;  // newest; nothing: all. At least 2
-  std::set<std::string> pinned;          // names with uploads pending
+  std::set<std::string> pinned = {};     // names with uploads pending
 };
 
 // The names to remove, oldest last to go first. Never what -best or -final name, nor the two newest

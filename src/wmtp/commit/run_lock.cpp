@@ -9,8 +9,10 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <optional>
+#include <thread>
 
 #include "wmtp/storage/file_system.h"
 
@@ -32,6 +34,15 @@ std::optional<LockHolder> read_holder(int fd) {
   std::from_chars(pid.data(), pid.data() + pid.size(), holder.pid);
   holder.run_id = line.substr(last + 1, line.size() - last - 2);
   return holder;
+}
+
+// Between taking the lock and writing its name a holder is nobody; that is soon over.
+std::optional<LockHolder> await_holder(int fd) {
+  for (int i = 0; i < 50; ++i) {
+    if (auto holder = read_holder(fd)) return holder;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return std::nullopt;
 }
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::optional<LockHolder>& holder,
@@ -76,7 +87,7 @@ bool RunLock::try_lock(const LockHolder& me, bool force) {
   if (!file_) throw storage::FileError(errno, "open", path_);
   const bool locked = ::flock(file_.get(), LOCK_EX | LOCK_NB) == 0;
   if (!locked && errno != EWOULDBLOCK) throw storage::FileError(errno, "lock", path_);
-  const auto holder = read_holder(file_.get());
+  const auto holder = locked ? read_holder(file_.get()) : await_holder(file_.get());
   if (!locked) {
     if (!force) refuse(path_, holder, "stop that run first, or save to another folder");
     if (!holder || (holder->host == me.host && is_alive(*holder)))

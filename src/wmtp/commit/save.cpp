@@ -88,7 +88,7 @@ SaveReport Saver::lead(const SaveRequest& request) {
     post("decision", yes(name));
   } catch (const Error& error) {  // it is committed all the same
     log::warn("checkpoint", "{} is committed, but the other ranks cannot be told: {}", name,
-              error.what());
+              error.fact());
   }
   return {name, false};
 }

@@ -62,7 +62,7 @@ bool Saver::is_taken_by_us(const std::string& name) {
     return reader.manifest().run_id == site_.run_id;
   } catch (const DamageError& error) {
     const std::string aside = quarantine(site_.files, site_.save_dir, name);
-    log::warn("checkpoint", "{}; set aside as {}", error.what(), aside);
+    log::warn("checkpoint", "{}; set aside as {}", error.fact(), aside);
     return false;
   }
 }
@@ -71,7 +71,7 @@ std::filesystem::path Saver::begin(const SaveRequest& request) {
   try {
     clear_leftovers(site_.files, site_.save_dir, site_.model);
   } catch (const Error& error) {  // they are in nobody's way
-    log::warn("checkpoint", "cannot clear what an earlier save left: {}", error.what());
+    log::warn("checkpoint", "cannot clear what an earlier save left: {}", error.fact());
   }
   const std::string name = checkpoint_name(site_.model, request.step);
   if (is_taken_by_us(name)) {
@@ -130,7 +130,7 @@ void Saver::publish(const std::filesystem::path& folder, const std::string& name
   if (replaces) try {
       storage::remove_tree(site_.files, aside);
     } catch (const Error& error) {  // cleared by the next save
-      log::warn("checkpoint", "cannot remove what {} replaced: {}", name, error.what());
+      log::warn("checkpoint", "cannot remove what {} replaced: {}", name, error.fact());
     }
 }
 

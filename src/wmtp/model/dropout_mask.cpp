@@ -11,7 +11,10 @@ namespace wmtp::model {
 kernels::DropoutMask draw_mask(const Dropout& dropout, double p, std::string_view site,
                                const Tensor& rows_M) {
   const auto count = static_cast<std::int64_t>(dropout.sample_ids.size());
-  const Tensor streams = at::empty({count}, at::kLong);
+  const c10::Device device = dropout.document_N.device();
+  // Pinned, so that the host need not wait for the copy.
+  const Tensor streams =
+      at::empty({count}, at::TensorOptions().dtype(at::kLong).pinned_memory(device.is_cuda()));
   for (std::int64_t d = 0; d < count; ++d)
     streams.data_ptr<std::int64_t>()[d] = static_cast<std::int64_t>(stream_id(fmt::format(
         "dropout/{}/{}/{}", site, dropout.step, dropout.sample_ids[static_cast<std::size_t>(d)])));
@@ -20,7 +23,7 @@ kernels::DropoutMask draw_mask(const Dropout& dropout, double p, std::string_vie
   };
   return {.p = p,
           .seed = dropout.seed,
-          .streams_D = streams.to(dropout.document_N.device()),
+          .streams_D = streams.to(device, /*non_blocking=*/true),
           .document_N = rows_of(dropout.document_N),
           .position_N = rows_of(dropout.position_N)};
 }

@@ -145,9 +145,11 @@ layout::UnitSpec value_head_unit(ValueHeadType type, std::int64_t dim) {
     add_layer("linear", 1, dim);
     return unit;
   }
-  add_layer("mlp.0", dim / 4, dim);
-  add_layer("mlp.3", dim / 8, dim / 4);
-  add_layer("mlp.6", 1, dim / 8);
+  const std::int64_t wide = std::max<std::int64_t>(dim / 4, 1),
+                     narrow = std::max<std::int64_t>(dim / 8, 1);
+  add_layer("mlp.0", wide, dim);
+  add_layer("mlp.3", narrow, wide);
+  add_layer("mlp.6", 1, narrow);
   return unit;
 }
 

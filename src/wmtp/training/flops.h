@@ -2,12 +2,17 @@
 // length, or sum(len^2) / sum(len) of packed documents); b = matrix parameters of a block; u = V d.
 //   forward F = 2 (L b + n u) + 2 L S h e;  training 3 F
 #pragma once
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "wmtp/model/model_config.h"
 
 namespace wmtp::training {
+
+// S of packed documents from their cumulative starts; 0 without tokens.
+double attention_span(std::span<const std::int32_t> doc_start);
 
 double forward_flops_per_token(const model::ModelConfig& config, double span);
 inline double training_flops_per_token(const model::ModelConfig& config, double span) {

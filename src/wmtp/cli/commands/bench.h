@@ -8,6 +8,7 @@ void add_bench_comm(CLI::App& bench, Session& session);
 void add_bench_data(CLI::App& bench, Session& session);
 void add_bench_kernels(CLI::App& bench, Session& session);
 void add_bench_load(CLI::App& bench, Session& session);
+void add_bench_runtime(CLI::App& bench, Session& session);
 void add_bench_step(CLI::App& bench, Session& session);
 
 }  // namespace wmtp::cli

@@ -23,7 +23,7 @@ namespace {
 struct StepFlags {
   std::string preset = "small", strategy = "FULL_SHARD", recompute = "none", device = "auto", dtype,
               rows = "full";
-  std::string backend = "auto";
+  std::string backend = "auto", precision = "fp32";
   int batch = 4, seq = 512, steps = 10, warm = 2, heads = 0, accumulation = 1, threads = 0;
   int lora_rank = 0;  // 0: every parameter is trained
   double learning_rate = 1e-5, memory_gib = 0;
@@ -93,6 +93,8 @@ training::AssembleOptions options_of(const StepFlags& flags, const model::ModelC
   options.parallel.cpu_offload = flags.offload;
   options.groups.groups = {
       {.name = "policy", .learning_rate = flags.learning_rate, .weight_decay = 0.01}};
+  options.adamw.recipe = optim::recipe_from_name(flags.precision);
+  options.parallel.master_dtype = optim::master_dtype(options.adamw.recipe);
   settle_recompute(flags, device, world, options);
   return options;
 }
@@ -100,6 +102,7 @@ training::AssembleOptions options_of(const StepFlags& flags, const model::ModelC
 struct Measured {
   std::vector<double> seconds, rates, losses;
   double span = 0;  // of attention, over all tokens
+  int skipped = 0;  // steps that updated nothing
 };
 
 // One step's batches are made inside the timed region, as a loop that trains does.
@@ -122,7 +125,10 @@ class Bench {
 
   Measured run() {
     Measured measured;
-    for (int i = 0; i < flags_.warm; ++i) step(measured);
+    for (int i = 0; i < flags_.warm; ++i) {
+      step(measured);
+      if (i == 0) group_.check_order();
+    }
     measured = {};
     group_.reduce_group().barrier();
     if (device_.is_cuda()) cuda_tables().services.reset_peak_memory(device_.index());
@@ -138,7 +144,9 @@ class Bench {
     const auto start = Clock::now();
     std::int64_t tokens = 0;
     const training::PendingResult pending = model_.step().run(next_input(tokens));
-    measured.losses.push_back(pending.read().loss);  // the host waits here, as the peer's loop does
+    const training::StepResult result = pending.read();  // the host waits, as the peer's loop does
+    measured.losses.push_back(result.loss);
+    measured.skipped += result.applied ? 0 : 1;
     measured.seconds.push_back(seconds_since(start));
     measured.rates.push_back(static_cast<double>(tokens) / measured.seconds.back());
   }
@@ -217,6 +225,8 @@ nlohmann::ordered_json report_of(const StepFlags& flags, const model::ModelConfi
       {"rows", flags.rows},
       {"recompute", flags.recompute},
       {"dtype", name_of(bench.model().runtime().options().param_dtype)},
+      {"precision", flags.precision},
+      {"cpu_offload", flags.offload},
       {"params", config.total_parameters()},
       {"step_s", median(measured.seconds)},
       {"min_s", *std::ranges::min_element(measured.seconds)},
@@ -239,6 +249,8 @@ nlohmann::ordered_json report_of(const StepFlags& flags, const model::ModelConfi
   fields["buffer_gib"] = gib(bench.model().runtime().buffer_bytes());
   fields["loss"] = measured.losses.back();
   fields["first_loss"] = measured.losses.front();
+  fields["skipped_steps"] = measured.skipped;
+  if (const auto* scale = bench.model().loss_scale()) fields["loss_scale"] = scale->state().scale;
   return fields;
 }
 
@@ -298,7 +310,9 @@ void add_bench_step(CLI::App& bench, Session& session) {
   command->add_option("--accumulation", flags->accumulation, "Micro-batches of a step")
       ->check(CLI::PositiveNumber);
   command->add_option("--device", flags->device, "auto, cuda or cpu");
-  command->add_option("--dtype", flags->dtype, "bf16 or fp32; default bf16 on a GPU, fp32 on a CPU")
+  command
+      ->add_option("--dtype", flags->dtype,
+                   "bf16, fp16 or fp32; default bf16 on a GPU, fp32 on a CPU")
       ->check(CLI::IsMember({"bf16", "fp16", "fp32"}));
   command
       ->add_option("--memory-gib", flags->memory_gib,
@@ -313,6 +327,10 @@ void add_bench_step(CLI::App& bench, Session& session) {
                     "Several ranks on one GPU (with gloo)");
   command->add_flag("--repeat-batch", flags->repeat_batch,
                     "The same batch every step: the loss falls");
+  command
+      ->add_option("--precision", flags->precision,
+                   "How the optimizer keeps masters and moments: fp32 or bf16_sr")
+      ->check(CLI::IsMember({"fp32", "bf16_sr"}));
   command->add_flag("--cpu-offload", flags->offload, "Shards and optimizer in host memory");
   command->callback([&session, flags] {
     session.run = [&session, flags] { return bench_step(session, *flags); };

@@ -7,9 +7,12 @@ void add_checkpoint(CLI::App& app, Session& session) {
       "checkpoint", "Model folders and checkpoints: look into them, export them");
   command->group(kModelGroup);
   command->require_subcommand(1);
+  add_checkpoint_list(*command, session);
   add_checkpoint_inspect(*command, session);
   add_checkpoint_export(*command, session);
   add_checkpoint_merge_lora(*command, session);
+  add_checkpoint_verify(*command, session);
+  add_checkpoint_prune(*command, session);
 }
 
 }  // namespace wmtp::cli

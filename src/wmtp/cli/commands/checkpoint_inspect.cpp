@@ -9,6 +9,7 @@
 #include "wmtp/checkpoint/peft_config.h"
 #include "wmtp/checkpoint/safetensors_tensor.h"
 #include "wmtp/cli/commands/checkpoint.h"
+#include "wmtp/commit/listing.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/error.h"
 #include "wmtp/training/adapter_folder.h"
@@ -139,6 +140,8 @@ int inspect_adapter(const std::filesystem::path& folder, const InspectFlags& fla
 }
 
 int inspect(const InspectFlags& flags, const Session& session) {
+  if (commit::is_checkpoint(storage::LocalFileSystem(), flags.path))
+    return inspect_saved(flags.path, flags.tensors, session);
   const std::filesystem::path path = checkpoint::locate_model(flags.path, environment);
   if (training::is_adapter_folder(path)) return inspect_adapter(path, flags, session);
   checkpoint::ModelFolder folder = checkpoint::open_model_folder(path);
@@ -158,11 +161,11 @@ int inspect(const InspectFlags& flags, const Session& session) {
 
 void add_checkpoint_inspect(CLI::App& checkpoint, Session& session) {
   CLI::App* command = checkpoint.add_subcommand(
-      "inspect", "Show what a model or PEFT folder or a weights file holds");
+      "inspect", "Show what a model or PEFT folder, a weights file or a checkpoint holds");
   auto flags = std::make_shared<InspectFlags>();
   command
       ->add_option("path", flags->path,
-                   "Model or PEFT folder, weights file, or org/name in the local cache")
+                   "Model or PEFT folder, weights file, checkpoint, or org/name in the local cache")
       ->required()
       ->type_name("PATH");
   command->add_flag("--tensors", flags->tensors, "List every tensor; with --json also its SHA-256");

@@ -1,0 +1,68 @@
+#include <fmt/format.h>
+
+#include "wmtp/cli/commands/checkpoint.h"
+#include "wmtp/commit/reader.h"
+#include "wmtp/commit/trainer_state.h"
+
+namespace wmtp::cli {
+namespace {
+
+using commit::Manifest;
+using commit::Part;
+using nlohmann::ordered_json;
+
+void show_tensors(const Manifest& manifest, const Session& session) {
+  for (const Part part : {Part::model, Part::optim})
+    for (const auto& [name, tensor] : manifest.tensors(part)) {
+      const auto bytes = storage::tensor_bytes(tensor.dtype, tensor.shape).value_or(0);
+      if (session.json)
+        emit_json("tensor",
+                  {{"name", name},
+                   {"dtype", storage::name_of(tensor.dtype)},
+                   {"shape", tensor.shape},
+                   {"bytes", bytes},
+                   {"part", commit::name_of(part)}},
+                  false);
+      else
+        fmt::print("{:<60} {:>5} {:<18} {:>14}  {}\n", name, storage::name_of(tensor.dtype),
+                   storage::shape_text(tensor.shape), bytes, commit::name_of(part));
+    }
+}
+
+ordered_json summary(const Manifest& manifest, const Json& state) {
+  return {{"model", manifest.model},
+          {"step", manifest.step},
+          {"kind", commit::name_of(manifest.kind)},
+          {"run_id", manifest.run_id},
+          {"created", manifest.created},
+          {"wmtp", manifest.wmtp},
+          {"world_size", manifest.world_size},
+          {"strategy", manifest.strategy},
+          {"epoch", state.at("epoch")},
+          {"samples_seen", state.at("samples_seen")},
+          {"tokens_seen", state.at("tokens_seen")},
+          {"files", manifest.files.size()},
+          {"tensors", manifest.model_tensors.size() + manifest.optim_tensors.size()},
+          {"bytes", manifest.total_bytes()}};
+}
+
+}  // namespace
+
+int inspect_saved(const std::filesystem::path& folder, bool tensors, const Session& session) {
+  const storage::LocalFileSystem files;
+  commit::CheckpointReader reader(files, folder);
+  reader.check_presence();
+  const Json state = commit::parse_trainer_state(reader.text(commit::kTrainerStateFile),
+                                                 (folder / commit::kTrainerStateFile).string());
+  if (tensors) show_tensors(reader.manifest(), session);
+  const ordered_json facts = summary(reader.manifest(), state);
+  if (session.json) {
+    emit_json("result", facts, false);
+    return 0;
+  }
+  for (const auto& [key, value] : facts.items())
+    fmt::print("{:<14} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+  return 0;
+}
+
+}  // namespace wmtp::cli

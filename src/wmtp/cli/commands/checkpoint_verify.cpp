@@ -1,0 +1,75 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "wmtp/cli/commands/checkpoint.h"
+#include "wmtp/commit/folder.h"
+#include "wmtp/commit/reader.h"
+#include "wmtp/core/error.h"
+
+namespace wmtp::cli {
+namespace {
+
+struct VerifyFlags {
+  std::string path;
+  bool all = false;
+};
+
+// Every byte against both of its checksums. Returns the number of damaged files.
+std::size_t verify_one(const std::filesystem::path& folder, const Session& session) {
+  const storage::LocalFileSystem files;
+  const auto found = commit::find_damage(files, folder, commit::Verify::full);
+  for (const commit::Damage& damage : found)
+    if (session.json)
+      emit_json("damage",
+                {{"checkpoint", folder.filename().string()},
+                 {"file", damage.file},
+                 {"begin", damage.begin},
+                 {"end", damage.end},
+                 {"fact", damage.fact}},
+                false);
+    else
+      fmt::print("{}: {}\n", folder.filename().string(), commit::to_text(damage));
+  if (!session.json && found.empty()) fmt::print("{}: ok\n", folder.filename().string());
+  return found.size();
+}
+
+int verify(const VerifyFlags& flags, const Session& session) {
+  std::filesystem::path path = std::filesystem::path(flags.path).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  std::vector<std::filesystem::path> folders{path};
+  const storage::LocalFileSystem files;
+  if (files.status(path).kind != storage::FileKind::folder)
+    throw Error(ErrorKind::config, "checkpoint", fmt::format("{} is no folder", path.string()));
+  if (flags.all) {
+    folders.clear();
+    for (const auto& found : commit::find_checkpoints(files, path, ""))
+      folders.push_back(path / found.name);
+    if (folders.empty())
+      throw Error(ErrorKind::config, "checkpoint",
+                  fmt::format("no checkpoints in {}", path.string()));
+  }
+  std::size_t num_bad = 0;
+  for (const std::filesystem::path& folder : folders) num_bad += verify_one(folder, session) > 0;
+  if (session.json) emit_json("result", {{"checked", folders.size()}, {"bad", num_bad}}, false);
+  return num_bad > 0 ? static_cast<int>(ExitCode::storage) : 0;
+}
+
+}  // namespace
+
+void add_checkpoint_verify(CLI::App& checkpoint, Session& session) {
+  CLI::App* command = checkpoint.add_subcommand(
+      "verify", "Check every byte of a checkpoint; exit code 0, or 74 when one is damaged");
+  auto flags = std::make_shared<VerifyFlags>();
+  command->add_option("path", flags->path, "A checkpoint; with --all a folder of them")
+      ->required()
+      ->type_name("PATH");
+  command->add_flag("--all", flags->all, "Every checkpoint in the folder");
+  command->footer(
+      "  wmtp checkpoint verify runs/demo/checkpoints/qwen3_0_6b-100steps\n"
+      "  wmtp checkpoint verify runs/demo/checkpoints --all");
+  command->callback(
+      [flags, &session] { session.run = [flags, &session] { return verify(*flags, session); }; });
+}
+
+}  // namespace wmtp::cli

@@ -1,0 +1,48 @@
+#include "wmtp/commit/listing.h"
+
+#include <fmt/format.h>
+
+#include "wmtp/commit/folder.h"
+#include "wmtp/commit/names.h"
+#include "wmtp/commit/reader.h"
+
+namespace wmtp::commit {
+namespace {
+
+void look_into(const storage::FileSystem& files, const std::filesystem::path& folder,
+               ListedCheckpoint& listed) {
+  try {
+    CheckpointReader reader(files, folder);
+    listed.created = reader.manifest().created;
+    listed.bytes = reader.manifest().total_bytes();
+    reader.check_headers();
+  } catch (const DamageError& error) {
+    listed.fault = to_text(error.damage());
+  } catch (const Error& error) {
+    listed.fault = error.fact();
+  }
+}
+
+}  // namespace
+
+std::vector<ListedCheckpoint> list_checkpoints(const storage::FileSystem& files,
+                                               const std::filesystem::path& save_dir) {
+  if (files.status(save_dir).kind != storage::FileKind::folder)
+    throw Error(ErrorKind::config, "checkpoint", fmt::format("{} is no folder", save_dir.string()));
+  std::vector<ListedCheckpoint> list;
+  for (FoundCheckpoint& found : find_checkpoints(files, save_dir, "")) {
+    ListedCheckpoint listed{.name = found.name, .model = found.model, .step = found.step};
+    look_into(files, save_dir / found.name, listed);
+    for (const Pointer pointer : {Pointer::latest, Pointer::best, Pointer::final})
+      if (read_pointer(files, save_dir, found.model, pointer) == found.name)
+        listed.marks.push_back(pointer);
+    list.push_back(std::move(listed));
+  }
+  return list;
+}
+
+bool is_checkpoint(const storage::FileSystem& files, const std::filesystem::path& folder) {
+  return files.status(folder / kManifestFile).kind == storage::FileKind::file;
+}
+
+}  // namespace wmtp::commit

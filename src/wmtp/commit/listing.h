@@ -1,0 +1,31 @@
+// What `wmtp checkpoint list` and `inspect` show of a folder of checkpoints.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "wmtp/commit/pointer.h"
+#include "wmtp/storage/file_system.h"
+
+namespace wmtp::commit {
+
+struct ListedCheckpoint {
+  std::string name, model;
+  std::int64_t step = 0;
+  std::string created = {};         // empty: no manifest that can be believed
+  std::uint64_t bytes = 0;          // of all files
+  std::vector<Pointer> marks = {};  // pointers that name it
+  std::string fault = {};           // empty: manifest, sizes and headers are right
+};
+
+// By model, newest step first. Bad ones are listed with their fault; a folder that does not exist
+// is ErrorKind::config.
+std::vector<ListedCheckpoint> list_checkpoints(const storage::FileSystem& files,
+                                               const std::filesystem::path& save_dir);
+
+// Whether the folder holds a manifest, good or bad.
+bool is_checkpoint(const storage::FileSystem& files, const std::filesystem::path& folder);
+
+}  // namespace wmtp::commit

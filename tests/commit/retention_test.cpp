@@ -1,0 +1,98 @@
+#include "wmtp/commit/retention.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "commit/tiny_state.h"
+#include "support/crash_store.h"
+#include "wmtp/commit/folder.h"
+#include "wmtp/commit/pointer.h"
+#include "wmtp/commit/removal.h"
+
+namespace wmtp::commit {
+namespace {
+
+using test::CrashStore;
+
+class Retention : public testing::Test {
+ protected:
+  Retention() {
+    store.create_folder("/s");
+    for (const int step : {9, 10, 11, 100, 2}) tiny::expect_saved(store, "/s", step);
+  }
+  std::string left(const RetentionRules& rules) {
+    CrashStore copy(store);
+    apply_retention(copy, "/s", "tiny", rules);
+    std::string steps;
+    for (const FoundCheckpoint& found : find_checkpoints(copy, "/s", "tiny"))
+      steps += fmt::format("{} ", found.step);
+    return steps;
+  }
+  void flip(int step) { store.bytes(fmt::format("/s/tiny-{}steps/manifest.json", step))[3] ^= 1; }
+  CrashStore store;
+};
+
+TEST_F(Retention, KeepsTheNewestByStepNumber) {
+  EXPECT_EQ(left({.keep = 3}), "100 11 10 ");
+  EXPECT_EQ(left({.keep = 2}), "100 11 ");
+  EXPECT_EQ(left({.keep = 1}), "100 11 ");  // two at least
+  EXPECT_EQ(left({.keep = std::nullopt}), "100 11 10 9 2 ");
+}
+
+TEST_F(Retention, NeverTheBestTheFinalOrThePinned) {
+  write_pointer(store, "/s", "tiny", Pointer::best, "tiny-2steps");
+  write_pointer(store, "/s", "tiny", Pointer::final, "tiny-10steps");
+  EXPECT_EQ(left({.keep = 2}), "100 11 10 2 ");
+  EXPECT_EQ(left({.keep = 2, .pinned = {"tiny-9steps"}}), "100 11 10 9 2 ");
+  write_pointer(store, "/s", "tiny", Pointer::best, "tiny-9steps");
+  EXPECT_EQ(left({.keep = 2}), "100 11 10 9 ");
+}
+
+TEST_F(Retention, NeverTheTwoNewestThatVerify) {
+  flip(100);
+  flip(11);
+  EXPECT_EQ(left({.keep = 2}), "100 11 10 9 ");
+  flip(9);
+  EXPECT_EQ(left({.keep = 2}), "100 11 10 2 ");
+}
+
+TEST_F(Retention, NewerFormatsStay) {
+  store.bytes("/s/tiny-2steps/manifest.json") = "{\"of\": \"others\"}";
+  EXPECT_EQ(left({.keep = 2}), "100 11 2 ");
+}
+
+TEST_F(Retention, AFailureInTheMiddleLeavesNoHalfCheckpoint) {
+  for (int call = 1;; ++call) {
+    CrashStore copy(store);
+    copy.fail(call, EIO, CrashStore::Fail::once);
+    bool failed = false;
+    try {
+      apply_retention(copy, "/s", "tiny", {.keep = 2});
+    } catch (const Error&) {
+      failed = true;
+    }
+    copy.disarm();
+    for (const FoundCheckpoint& found : find_checkpoints(copy, "/s", "tiny"))
+      EXPECT_EQ(tiny::fault_of(copy, "/s/" + found.name, found.step), "") << call;
+    clear_leftovers(copy, "/s", "tiny");
+    for (const FoundCheckpoint& found : find_checkpoints(copy, "/s", "tiny"))
+      EXPECT_EQ(tiny::fault_of(copy, "/s/" + found.name, found.step), "") << call;
+    EXPECT_GE(find_checkpoints(copy, "/s", "tiny").size(), 2u);
+    if (!failed) break;
+  }
+}
+
+TEST_F(Retention, PointersAreHints) {
+  write_pointer(store, "/s", "tiny", Pointer::latest, "tiny-100steps");
+  EXPECT_EQ(store.bytes("/s/tiny-latest"), "tiny-100steps\n");
+  EXPECT_EQ(read_pointer(store, "/s", "tiny", Pointer::latest), "tiny-100steps");
+  for (const char* bad : {"", "tiny-100steps", "../x\n", "other-1steps\n", "x\n"}) {
+    store.bytes("/s/tiny-latest") = bad;
+    EXPECT_FALSE(read_pointer(store, "/s", "tiny", Pointer::latest)) << bad;
+  }
+  EXPECT_FALSE(read_pointer(store, "/s", "tiny", Pointer::final));
+}
+
+}  // namespace
+}  // namespace wmtp::commit

@@ -1,0 +1,175 @@
+#include "wmtp/commit/run_lock.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include "commit/life.h"
+#include "commit/scale.h"
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+
+namespace wmtp::commit {
+namespace {
+
+using life::Child;
+using life::Life;
+
+// A process that takes the lock, says so with one byte, and holds it until the pipe closes.
+struct Holder {
+  Holder(const std::filesystem::path& folder, const std::string& run_id, int start_fd) {
+    std::array<int, 2> said{}, hold{};
+    if (::pipe2(said.data(), O_CLOEXEC) != 0 || ::pipe2(hold.data(), O_CLOEXEC) != 0) std::abort();
+    pid = ::fork();
+    if (pid == 0) {
+      ::close(hold[1]);
+      char go = 0;
+      [[maybe_unused]] ssize_t ignored = ::read(start_fd, &go, 1);  // all start at once
+      std::string answer;
+      try {
+        const RunLock lock(folder, "m", this_process(run_id));
+        ignored = ::write(said[1], "+", 1);
+        ignored = ::read(hold[0], &go, 1);
+        ::_exit(0);
+      } catch (const Error& error) {
+        answer = error.what();
+        ignored = ::write(said[1], answer.data(), answer.size());
+        ::_exit(static_cast<int>(exit_code(error.kind())));
+      }
+    }
+    ::close(said[1]);
+    ::close(hold[0]);
+    said_fd = said[0];
+    hold_fd = hold[1];
+  }
+  std::string said() const {
+    std::array<char, 1000> buffer{};
+    const ssize_t got = ::read(said_fd, buffer.data(), buffer.size());
+    return {buffer.data(), got > 0 ? static_cast<std::size_t>(got) : 0};
+  }
+  int end() const {
+    ::close(hold_fd);
+    ::close(said_fd);
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  pid_t pid = -1;
+  int said_fd = -1, hold_fd = -1;
+};
+
+TEST(RunLock, OfTwoRunsThatStartAtOnceOneIsRefusedByName) {
+  for (int round = 0; round < 20 * soak_factor(); ++round) {
+    const test::TempDir folder;
+    std::array<int, 2> start{};
+    ASSERT_EQ(::pipe2(start.data(), O_CLOEXEC), 0);
+    const std::array<Holder, 2> runs{Holder(folder.path(), "run-a", start[0]),
+                                     Holder(folder.path(), "run-b", start[0])};
+    ASSERT_EQ(::write(start[1], "go", 2), 2);
+    const std::array<std::string, 2> said{runs[0].said(), runs[1].said()};
+    const std::size_t winner = said[0] == "+" ? 0 : 1;
+    EXPECT_EQ(said[winner], "+");
+    const std::string& refusal = said[1 - winner];
+    EXPECT_NE(refusal.find("uses these checkpoints"), std::string::npos) << refusal;
+    const std::string who = fmt::format("run {} (host {}, pid {})", winner ? "run-b" : "run-a",
+                                        this_process("").host, runs[winner].pid);
+    EXPECT_NE(refusal.find(who), std::string::npos) << refusal;
+    EXPECT_EQ(runs[1 - winner].end(), 78);
+    EXPECT_EQ(runs[winner].end(), 0);
+    ::close(start[0]);
+    ::close(start[1]);
+  }
+}
+
+TEST(RunLock, TheHolderIsNamed) {
+  const test::TempDir folder;
+  const RunLock lock(folder.path(), "m", {"node7", 1234, "run-x"});
+  EXPECT_WMTP_ERROR(RunLock(folder.path(), "m", this_process("run-y")), ErrorKind::config,
+                    "run run-x (host node7, pid 1234)");
+  const RunLock other(folder.path(), "another", this_process("run-y"));  // another model
+}
+
+TEST(RunLock, AKilledHolderOfThisHostLeavesNothingBehind) {
+  const test::TempDir folder;
+  std::array<int, 2> start{};
+  ASSERT_EQ(::pipe2(start.data(), O_CLOEXEC), 0);
+  ASSERT_EQ(::write(start[1], "g", 1), 1);
+  const Holder dead(folder.path(), "run-a", start[0]);
+  EXPECT_EQ(dead.said(), "+");
+  ::kill(dead.pid, SIGKILL);
+  EXPECT_EQ(dead.end(), 128 + SIGKILL);
+  const RunLock lock(folder.path(), "m", this_process("run-b"));
+  EXPECT_NE(test::slurp(folder / "m.lock").find("run-b"), std::string::npos);
+}
+
+TEST(RunLock, AStaleLockOfAnotherHostNeedsForce) {
+  const test::TempDir folder;
+  test::write_file(folder / "m.lock", "node7 1234 run-x\n");
+  EXPECT_WMTP_ERROR(RunLock(folder.path(), "m", this_process("run-y")), ErrorKind::config,
+                    "--force-unlock");
+  { const RunLock same_run(folder.path(), "m", this_process("run-x")); }  // requeued elsewhere
+  test::write_file(folder / "m.lock", "node7 1234 run-x\n");
+  { const RunLock forced(folder.path(), "m", this_process("run-y"), true); }
+  const RunLock after(folder.path(), "m", this_process("run-z"));  // let go in peace
+}
+
+TEST(RunLock, ForceBreaksADeadHostsLockButNotALivingRuns) {
+  const test::TempDir folder;
+  {
+    const RunLock held_elsewhere(folder.path(), "m", {"node7", 1234, "run-x"});
+    const RunLock forced(folder.path(), "m", this_process("run-y"), true);
+    EXPECT_NE(test::slurp(folder / "m.lock").find("run-y"), std::string::npos);
+  }
+  const RunLock alive(folder.path(), "m", this_process("run-z"));
+  EXPECT_WMTP_ERROR(RunLock(folder.path(), "m", this_process("run-y"), true), ErrorKind::config,
+                    "it is alive");
+}
+
+TEST(RunLock, TwoTrainingsInOneFolder) {
+  const test::TempDir folder;
+  const RunLock lock(folder.path(), tiny::kModel, this_process("first"));
+  Child second({.save_dir = folder.path(), .run_id = "second"});
+  EXPECT_EQ(second.wait(), life::kRefused);
+  EXPECT_TRUE(second.acknowledged().empty());
+}
+
+// The file-size limit of the process: writes fail with EFBIG, every save fails, nothing is harmed.
+TEST(DiskLimits, FileSizeLimit) {
+  const test::TempDir folder;
+  {
+    Child healthy({.save_dir = folder.path(), .num_steps = 2});
+    EXPECT_EQ(healthy.wait(), 0);
+  }
+  for (const rlim_t limit : {rlim_t{1}, rlim_t{300}, rlim_t{700}, rlim_t{1500}}) {
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      std::signal(SIGXFSZ, SIG_IGN);
+      const struct rlimit small { limit, limit };
+      ::setrlimit(RLIMIT_FSIZE, &small);
+      storage::LocalFileSystem files;
+      const auto outcome = tiny::save_with(files, folder.path(), 9, 1);
+      ::_exit(outcome.errors[0].find("File too large") != std::string::npos ? 0 : 1);
+    }
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    EXPECT_EQ(status, 0) << limit;
+    EXPECT_EQ(life::broken_promise(folder.path(), 2), "");
+  }
+  Child after({.save_dir = folder.path(), .num_steps = 2});
+  EXPECT_EQ(after.wait(), 0);
+  EXPECT_EQ(life::broken_promise(folder.path(), 4), "");
+}
+
+TEST(DiskLimits, ReadOnlyFolderCanStillBeResumedFrom) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may write anywhere";
+  const test::TempDir folder;
+  storage::LocalFileSystem files;
+  tiny::expect_saved(files, folder.path(), 1);
+  std::filesystem::permissions(
+      folder.path(), std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
+  EXPECT_FALSE(tiny::save_with(files, folder.path(), 2, 1).all_saved());
+  EXPECT_EQ(tiny::fault_of(files, folder / "tiny-1steps", 1), "");
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::owner_all);
+}
+
+}  // namespace
+}  // namespace wmtp::commit

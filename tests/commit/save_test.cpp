@@ -1,0 +1,251 @@
+#include "wmtp/commit/save.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "commit/tiny_state.h"
+#include "support/crash_store.h"
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+#include "wmtp/commit/folder.h"
+#include "wmtp/commit/shared_probe.h"
+#include "wmtp/storage/safetensors_header.h"
+
+namespace wmtp::commit {
+namespace {
+
+using test::CrashStore;
+using testing::HasSubstr;
+using tiny::fault_of;
+using tiny::save_with;
+
+class Save : public testing::Test {
+ protected:
+  Save() { store.create_folder("/s"); }
+  std::string names() const {
+    std::string all;
+    for (const auto& entry : store.list("/s")) all += entry.name + " ";
+    return all;
+  }
+  CrashStore store;
+};
+
+TEST_F(Save, EveryWorldSizeReadsWhatEveryOtherWrote) {
+  for (int writers = 1; writers <= 4; ++writers) {
+    tiny::expect_saved(store, "/s", writers, writers);
+    EXPECT_EQ(fault_of(store, "/s/" + checkpoint_name("tiny", writers), writers), "");
+    for (int readers = 1; readers <= 4; ++readers)
+      for (int rank = 0; rank < readers; ++rank) {  // each with a reader of its own, as ranks have
+        CheckpointReader reader(store, "/s/" + checkpoint_name("tiny", writers));
+        tiny::RankState wanted(writers, rank, readers);
+        for (const auto* pieces : {&wanted.request().model, &wanted.request().optim})
+          for (const TensorPiece& piece : *pieces) {
+            std::vector<std::byte> got(piece.bytes.size());
+            reader.read(piece.name, piece.range.begin, piece.range.size(), got);
+            EXPECT_TRUE(std::ranges::equal(got, piece.bytes)) << piece.name;
+          }
+      }
+  }
+}
+
+TEST_F(Save, AnyRangeOfAnyTensor) {
+  tiny::expect_saved(store, "/s", 1, 3);
+  CheckpointReader reader(store, "/s/tiny-1steps");
+  for (const tiny::TinyTensor& tensor : tiny::tensors()) {
+    const auto whole = tiny::content(tensor, 1);
+    for (std::int64_t begin = 0; begin <= tensor.numel(); ++begin)
+      for (std::int64_t end = begin; end <= tensor.numel(); ++end) {
+        const auto got = tiny::read_range(reader, tensor, begin, end - begin);
+        ASSERT_TRUE(std::ranges::equal(
+            got,
+            std::span(whole).subspan(static_cast<std::size_t>(begin) * tensor.item(), got.size())));
+      }
+  }
+  EXPECT_EQ(reader.find("no.such"), nullptr);
+}
+
+// Spec example: a matrix [10, 6] and a vector [7] on 3 ranks, 23 elements each.
+TEST(ShardFiles, BoxesOfTheFormatsExample) {
+  CrashStore store;
+  std::string boxes;
+  const std::vector<std::byte> matrix(60 * 4), vector(7 * 4);
+  for (int rank = 0; rank < 3; ++rank) {
+    const std::filesystem::path folder = "/" + std::to_string(rank);
+    store.create_folder(folder);
+    store.create_folder(folder / "model");
+    std::vector<TensorPiece> pieces;
+    const layout::Range mine{rank * 23, std::min(67, (rank + 1) * 23)};
+    const layout::Range m = layout::intersect(mine, {0, 60});
+    pieces.push_back({"m",
+                      storage::StoredDtype::F32,
+                      {10, 6},
+                      m,
+                      std::span(matrix).first(static_cast<std::size_t>(m.size()) * 4)});
+    if (mine.end > 60) pieces.push_back({"v", storage::StoredDtype::F32, {7}, {0, 7}, vector});
+    for (const FileRecord& file : write_shard_files(store, folder, Part::model, rank, pieces))
+      for (const BoxRecord& box : file.boxes)
+        boxes += fmt::format("{} {} {} {}\n", file.path.substr(12, 17), box.tensor,
+                             storage::shape_text(box.offsets), storage::shape_text(box.shape));
+  }
+  EXPECT_EQ(boxes,
+            "00001-model-00001 m [0, 0] [3, 6]\n00001-model-00003 m [3, 0] [1, 5]\n"
+            "00002-model-00001 m [4, 0] [3, 6]\n00002-model-00002 m [3, 5] [1, 1]\n"
+            "00002-model-00003 m [7, 0] [1, 4]\n"
+            "00003-model-00001 m [8, 0] [2, 6]\n00003-model-00001 v [0] [7]\n"
+            "00003-model-00002 m [7, 4] [1, 2]\n");
+  const std::string& bytes = store.bytes("/1/model/shard-00002-model-00002-of-00003.safetensors");
+  const auto header = storage::parse_safetensors_header(
+      std::as_bytes(std::span(bytes.data(), bytes.size())), bytes.size(), "file");
+  EXPECT_EQ(header.metadata.at("format"), "pt");
+  EXPECT_EQ(header.metadata.at("DCP_VERSION"), "1.0");
+  EXPECT_EQ(header.metadata.at("DCP_SHARDING_INFO"), R"({"m": {"saved_offsets": [3, 5]}})");
+}
+
+TEST(ShardFiles, WhatPythonCannotReadIsRefused) {
+  CrashStore store;
+  const std::vector<std::byte> bytes(8);
+  auto write = [&](TensorPiece piece) { check_pieces(std::span(&piece, 1)); };
+  using enum storage::StoredDtype;
+  write({"x", F32, {2}, {0, 2}, bytes});
+  EXPECT_WMTP_ERROR(write({"x", I64, {1}, {0, 1}, bytes}), ErrorKind::internal, "floating-point");
+  EXPECT_WMTP_ERROR(write({"x", F64, {}, {0, 1}, bytes}), ErrorKind::internal, "rank 1 or 2");
+  EXPECT_WMTP_ERROR(write({"x", F32, {1, 1, 2}, {0, 2}, bytes}), ErrorKind::internal,
+                    "rank 1 or 2");
+  EXPECT_WMTP_ERROR(write({"x", F32, {2}, {0, 0}, {}}), ErrorKind::internal, "range");
+  EXPECT_WMTP_ERROR(write({"x", F32, {2}, {0, 3}, bytes}), ErrorKind::internal, "range");
+  EXPECT_WMTP_ERROR(write({"x", F32, {2}, {0, 1}, bytes}), ErrorKind::internal, "bytes");
+}
+
+TEST_F(Save, LargeFilesAreHashedInASecondThread) {
+  const std::vector<float> values(1 << 20, 1.5f);
+  LocalVote vote;
+  Saver saver({.files = store, .vote = vote, .save_dir = "/s", .model = "big", .run_id = "r"});
+  SaveRequest request;
+  request.step = 1;
+  request.trainer_state = "{}";
+  request.model = {{"w",
+                    storage::StoredDtype::F32,
+                    {1024, 1024},
+                    {0, 1 << 20},
+                    std::as_bytes(std::span(values))}};
+  EXPECT_EQ(saver.save(request).name, "big-1steps");
+  EXPECT_TRUE(find_damage(store, "/s/big-1steps", Verify::full).empty());
+}
+
+TEST_F(Save, TheSameStepOfTheSameRunAgainDoesNothing) {
+  tiny::expect_saved(store, "/s", 5, 2);
+  CheckpointReader first(store, "/s/tiny-5steps");
+  tiny::expect_saved(store, "/s", 5, 2);
+  CheckpointReader second(store, "/s/tiny-5steps");
+  EXPECT_EQ(first.manifest().self_sha256, second.manifest().self_sha256);
+  EXPECT_EQ(names(), "tiny-5steps ");
+}
+
+TEST_F(Save, AnotherRunsStepIsReplaced) {
+  EXPECT_TRUE(save_with(store, "/s", 5, 2, "first").all_saved());
+  EXPECT_TRUE(save_with(store, "/s", 5, 2, "second").all_saved());
+  EXPECT_EQ(CheckpointReader(store, "/s/tiny-5steps").manifest().run_id, "second");
+  EXPECT_EQ(names(), "tiny-5steps ");
+}
+
+TEST_F(Save, ADamagedOneOfThatNameIsSetAside) {
+  tiny::expect_saved(store, "/s", 5);
+  store.bytes("/s/tiny-5steps/manifest.json")[10] ^= 1;
+  tiny::expect_saved(store, "/s", 5);
+  EXPECT_EQ(fault_of(store, "/s/tiny-5steps", 5), "");
+  EXPECT_EQ(names(), "tiny-5steps tiny-5steps.bad-1 ");
+}
+
+TEST_F(Save, RanksThatHoldOtherStateAreNamed) {
+  const auto outcome = save_with(store, "/s", 1, 3, "run", [](int rank, SaveRequest& request) {
+    if (rank == 1) request.state_hash = "odd";
+  });
+  for (const std::string& error : outcome.errors) EXPECT_THAT(error, HasSubstr("on rank 1 of 3"));
+  EXPECT_TRUE(find_checkpoints(store, "/s", "tiny").empty());
+}
+
+TEST_F(Save, PartsThatDoNotMakeUpTheWholeAreRefused) {
+  auto outcome = save_with(store, "/s", 1, 2, "run", [](int rank, SaveRequest& request) {
+    if (rank == 1) request.optim.clear();
+  });
+  for (const std::string& error : outcome.errors) EXPECT_THAT(error, HasSubstr("cover"));
+  outcome = save_with(store, "/s", 1, 2, "run", [](int rank, SaveRequest& request) {
+    if (rank == 1) request.model[0].name = "stranger";
+  });
+  for (const std::string& error : outcome.errors) EXPECT_THAT(error, HasSubstr("do not make up"));
+  EXPECT_TRUE(find_checkpoints(store, "/s", "tiny").empty());
+  tiny::expect_saved(store, "/s", 2);
+  EXPECT_EQ(names(), "tiny-2steps ");  // the temporary folders went with the next save
+}
+
+TEST_F(Save, ASilentRankFailsTheSaveAfterTheTimeLimit) {
+  LocalVote vote;
+  tiny::RankState state(1, 0, 2);
+  Saver saver({.files = store,
+               .vote = vote,
+               .save_dir = "/s",
+               .model = "tiny",
+               .run_id = "r",
+               .world_size = 2,
+               .timeout = std::chrono::milliseconds(20)});
+  EXPECT_WMTP_ERROR(saver.save(state.request()), ErrorKind::comm, "part/1");
+  EXPECT_TRUE(find_checkpoints(store, "/s", "tiny").empty());
+}
+
+TEST_F(Save, FreeSpaceIsCheckedFirst) {
+  store.set_free_bytes(1000);
+  const auto outcome = save_with(store, "/s", 1, 2);
+  for (const std::string& error : outcome.errors) EXPECT_THAT(error, HasSubstr("1000 are free"));
+  EXPECT_EQ(names(), "");
+}
+
+TEST_F(Save, BadNamesAreRefused) {
+  LocalVote vote;
+  EXPECT_WMTP_ERROR(
+      Saver({.files = store, .vote = vote, .save_dir = "/s", .model = "a/b", .run_id = "r"}),
+      ErrorKind::config, "model name");
+}
+
+TEST(SharedProbe, ARankThatSeesAnotherFolderIsNamed) {
+  auto probe = [](CrashStore& zero, CrashStore& one) {
+    zero.create_folder("/s");
+    if (&zero != &one) one.create_folder("/s");
+    LocalVote vote;
+    auto body = [&](int rank) -> std::string {
+      try {
+        probe_shared_folder({.files = rank ? one : zero,
+                             .vote = vote,
+                             .save_dir = "/s",
+                             .model = "m",
+                             .run_id = "r",
+                             .rank = rank,
+                             .world_size = 2});
+        return "";
+      } catch (const Error& error) {
+        return error.what();
+      }
+    };
+    std::string other;
+    std::thread second([&] { other = body(1); });
+    const std::string first = body(0);
+    second.join();
+    EXPECT_TRUE(zero.list("/s").empty());
+    return std::pair(first, other);
+  };
+  CrashStore shared, zero, one;
+  EXPECT_EQ(probe(shared, shared), std::pair(std::string(), std::string()));
+  const auto [first, other] = probe(zero, one);
+  EXPECT_THAT(first, HasSubstr("rank 1 does not see"));
+  EXPECT_THAT(other, HasSubstr("rank 1 does not see"));
+}
+
+TEST(Vote, FilesReachOtherProcesses) {
+  const test::TempDir folder;
+  FileVote one(folder.path()), other(folder.path());
+  EXPECT_FALSE(other.wait("save/1/part/0", std::chrono::milliseconds(5)));
+  one.post("save/1/part/0", std::string(100'000, 'x'));
+  EXPECT_EQ(other.wait("save/1/part/0", std::chrono::milliseconds(0)), std::string(100'000, 'x'));
+}
+
+}  // namespace
+}  // namespace wmtp::commit

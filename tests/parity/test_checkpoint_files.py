@@ -1,0 +1,162 @@
+"""Checkpoints of the commit engine as PyTorch's distributed checkpoint and safetensors read them, and the commands
+that look at them."""
+import itertools
+import json
+import subprocess
+
+import pytest
+import torch
+import torch.distributed.checkpoint as dcp
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from torch.distributed.checkpoint._consolidate_hf_safetensors import consolidate_safetensors_files
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+
+WORLDS = [1, 2, 3, 4]
+
+
+def state_of(seed):
+    """Matrices that ranks cut in mid-row, rows longer than a rank's share, vectors, several dtypes."""
+    generator = torch.Generator().manual_seed(seed)
+    shapes = {"model.embed_tokens.weight": (10, 6), "model.norm.weight": (7,), "model.layers.0.mlp.up_proj.weight": (33, 17),
+              "model.wide.weight": (2, 401), "value_head.weight": (1, 5), "one": (1,)}
+    model = {name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}
+    model["frozen.weight"] = torch.randn((5, 9), generator=generator).to(torch.bfloat16)
+    model["half.weight"] = torch.randn((3, 3), generator=generator).to(torch.float16)
+    optim = {f"optim.state.{name}.exp_avg": torch.randn(shape, generator=generator) for name, shape in shapes.items()}
+    return model, optim
+
+
+def equal(ours, theirs):
+    return ours.keys() == theirs.keys() and all(
+        ours[k].dtype == theirs[k].dtype and torch.equal(ours[k], theirs[k]) for k in theirs)
+
+
+@pytest.fixture
+def probe(wmtp):
+    binary = wmtp.binary.parent / "wmtp_commit_probe"
+    if not binary.exists():
+        pytest.fail(f"no {binary}: build the tests first")
+
+    def run(*args):
+        subprocess.run([str(binary), *map(str, args)], check=True, capture_output=True, timeout=120)
+    return run
+
+
+@pytest.fixture
+def saved(probe, tmp_path):
+    """saved(world, seed) -> (checkpoint folder, model tensors, optim tensors)"""
+    def save(world, seed=0, step=100):
+        model, optim = state_of(seed)
+        save_file({**model, **optim}, tmp_path / "in.safetensors")
+        folder = tmp_path / f"w{world}"
+        folder.mkdir(exist_ok=True)
+        probe("write", tmp_path / "in.safetensors", folder, "tiny", step, world)
+        return folder / f"tiny-{step}steps", model, optim
+    return save
+
+
+@pytest.mark.parametrize("writers,readers", itertools.product(WORLDS, WORLDS))
+def test_reshard_bit_equal(probe, saved, tmp_path, writers, readers):
+    folder, model, optim = saved(writers, seed=writers * 10 + readers)
+    probe("read", folder, tmp_path / "out.safetensors", readers)
+    assert equal(load_file(tmp_path / "out.safetensors"), {**model, **optim})
+
+
+@pytest.mark.parametrize("world", [*WORLDS, 7])
+@pytest.mark.parametrize("part", ["model", "optim"])
+def test_dcp_reader_reads_and_reshards(saved, world, part):
+    folder, model, optim = saved(world)
+    expected = model if part == "model" else optim
+    state = {name: torch.full_like(tensor, -1) for name, tensor in expected.items()}
+    dcp.load(state, storage_reader=HuggingFaceStorageReader(str(folder / part)), no_dist=True)
+    assert equal(state, expected)
+
+
+@pytest.mark.parametrize("world", [1, 3])
+def test_consolidate_merges(saved, tmp_path, world):
+    folder, model, _ = saved(world)
+    merged = tmp_path / "merged"
+    merged.mkdir()
+    consolidate_safetensors_files(str(folder / "model"), str(merged), {name: 1 for name in model})
+    assert equal(load_file(merged / "model-00001-of-00001.safetensors"), model)
+    index = json.loads((merged / "model.safetensors.index.json").read_text())
+    assert set(index["weight_map"]) == set(model)
+
+
+def test_every_shard_is_a_safetensors_file_with_its_places(saved):
+    folder, model, _ = saved(3)
+    seen = {name: 0 for name in model}
+    files = sorted((folder / "model").iterdir())
+    assert len(files) == 8, files  # nothing is begun before rank 0, nothing is left over after rank 2
+    for path in files:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata()
+            places = json.loads(metadata["DCP_SHARDING_INFO"])
+            assert metadata["format"] == "pt" and metadata["DCP_VERSION"] == "1.0"
+            assert set(places) == set(file.keys())
+            for name in file.keys():
+                piece, offsets = file.get_tensor(name), places[name]["saved_offsets"]
+                where = tuple(slice(o, o + n) for o, n in zip(offsets, piece.shape))
+                assert torch.equal(model[name][where], piece)
+                seen[name] += piece.numel()
+    assert seen == {name: tensor.numel() for name, tensor in model.items()}
+
+
+def test_manifest_hashes_with_python(saved):
+    import hashlib
+    import re
+    folder, _, _ = saved(2)
+    text = (folder / "manifest.json").read_bytes()
+    manifest = json.loads(text)
+    zeroed = re.sub(rb'"self_sha256":"[0-9a-f]{64}"', b'"self_sha256":"' + b"0" * 64 + b'"', text)
+    assert hashlib.sha256(zeroed).hexdigest() == manifest["self_sha256"]
+    listed = {file["path"] for file in manifest["files"]}
+    assert listed == {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()} - {"manifest.json"}
+    for file in manifest["files"]:
+        data = (folder / file["path"]).read_bytes()
+        assert len(data) == file["bytes"] and hashlib.sha256(data).hexdigest() == file["sha256"]
+
+
+def test_commands(wmtp, saved):
+    folder, model, optim = saved(2, step=100)
+    saved(2, seed=1, step=200)
+    home = folder.parent
+    listed = [line for line in wmtp.json_lines("checkpoint", "list", home) if line["type"] == "checkpoint"]
+    assert [(c["name"], c["step"], c["verified"]) for c in listed] == [("tiny-200steps", 200, True), ("tiny-100steps", 100, True)]
+    facts = wmtp.json("checkpoint", "inspect", folder)
+    assert (facts["step"], facts["world_size"], facts["tokens_seen"]) == (100, 2, 102400)
+    tensors = {t["name"]: t for t in wmtp.json_lines("checkpoint", "inspect", folder, "--tensors") if t["type"] == "tensor"}
+    assert {n: t["shape"] for n, t in tensors.items()} == {n: list(t.shape) for n, t in {**model, **optim}.items()}
+    assert wmtp.json("checkpoint", "verify", folder)["bad"] == 0
+    assert wmtp.json("checkpoint", "verify", home, "--all")["checked"] == 2
+
+    shard = folder / "model" / "shard-00001-model-00001-of-00003.safetensors"
+    data = bytearray(shard.read_bytes())
+    data[-1] ^= 1
+    shard.write_bytes(data)
+    done = wmtp.run("--json", "checkpoint", "verify", home, "--all", check=False)
+    assert done.returncode == 74
+    damage = [json.loads(line) for line in done.stdout.splitlines()][0]
+    assert damage["checkpoint"] == "tiny-100steps" and damage["begin"] < len(data) == damage["end"]
+    assert damage["file"] == "model/" + shard.name and "crc32c" in damage["fact"]
+
+
+def test_prune(wmtp, saved):
+    for step in [1, 2, 3, 4]:
+        home = saved(1, seed=step, step=step)[0].parent
+    (home / "tiny-best").write_text("tiny-1steps\n")
+    dry = wmtp.json_lines("checkpoint", "prune", home, "--keep", "2", "--dry-run")
+    assert [line["name"] for line in dry if line["type"] == "removed"] == ["tiny-2steps"]
+    assert (home / "tiny-2steps").exists()
+    wmtp.run("checkpoint", "prune", home, "--keep", "2")
+    assert sorted(p.name for p in home.iterdir() if p.is_dir()) == ["tiny-1steps", "tiny-3steps", "tiny-4steps"]
+    assert wmtp.json("checkpoint", "verify", home, "--all")["bad"] == 0
+
+
+def test_errors(wmtp, saved, tmp_path):
+    folder = saved(1)[0]
+    assert "no folder" in wmtp.error("checkpoint", "list", tmp_path / "nowhere", code=78)["message"]
+    assert "no checkpoints" in wmtp.error("checkpoint", "verify", tmp_path, "--all", code=78)["message"]
+    (folder / "manifest.json").write_text('{"somebody": "else"}')
+    assert "not one of wmtp" in wmtp.error("checkpoint", "verify", folder, code=78)["message"]
