@@ -142,7 +142,7 @@ def test_adapters_of_drawn_weights_are_written_merged(workshop):
     run = workshop.train("micro/baseline.yaml", "drawn", *FEW, *LORA)
     assert (run.final / "model.safetensors").exists()
     refused = workshop.train("micro/baseline.yaml", "drawn-peft", *FEW, *LORA, "checkpoint.export_on_finish=peft", code=78)
-    assert "base on disk" in refused.stderr
+    assert "whole base on disk" in refused.stderr
 
 
 # --- plain next-token models on text ---------------------------------------------------------------------------------

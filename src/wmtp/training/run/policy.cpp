@@ -263,6 +263,16 @@ void settle_memory(const config::Config& config, const RunSite& site, PolicyPlan
   require_fit(request, site.memory_bytes);
 }
 
+// Whether adapters alone say what this run learned, and what is asked of the export.
+void settle_base(const config::Config& config, bool base_is_incomplete, PolicyPlan& plan) {
+  plan.adapters_suffice = !base_is_incomplete;
+  if (base_is_incomplete && config.checkpoint.export_on_finish == config::ExportFormat::peft)
+    refuse(fmt::format("checkpoint.export_on_finish: peft needs a whole base on disk, but {} is an "
+                       "adapter itself or has weights that are drawn here",
+                       plan.base_model),
+           "set hf, which writes the merged model");
+}
+
 }  // namespace
 
 DType compute_dtype(config::DType wanted, c10::Device device) {
@@ -285,12 +295,7 @@ PolicyPlan plan_policy(const config::Config& config, const RunSite& site) {
       refuse("a critic reads the trunk, and every block of this model is a prediction head's");
     source.config = model::backbone(source.config);
   }
-  plan.adapters_suffice = !drawn && source.base_model.empty();
-  if (!plan.adapters_suffice && config.checkpoint.export_on_finish == config::ExportFormat::peft)
-    refuse(fmt::format("checkpoint.export_on_finish: peft needs a base on disk, and {} {}",
-                       plan.base_model,
-                       drawn ? "has weights that are drawn here" : "is itself an adapter"),
-           "set hf, which writes the merged model");
+  settle_base(config, drawn || !source.base_model.empty(), plan);
   const auto& tokenizer = config.models.policy.tokenizer_path;
   plan.tokenizer_folder = tokenizer ? checkpoint::locate_model(tokenizer->text, site.environment)
                                     : source.tokenizer_folder;
