@@ -27,9 +27,8 @@ build: setup  ## Configure and build everything
 	@$(MAKE) --no-print-directory configure
 	@echo "[build] compiling, $(JOBS) jobs"; cmake --build $(BUILD) -j $(JOBS) -- --quiet
 
-demo: build  ## Set up, build, and show that the program works here
-	@echo "== wmtp doctor"; $(BUILD)/bin/wmtp doctor
-	@echo "== two processes, real collectives"; $(BUILD)/bin/wmtp launch --nproc 2 -- doctor --collectives
+demo: build  ## Set up, build, and train all four stages on a tiny corpus (under 2 minutes after the build)
+	@tools/demo $(BUILD)
 
 test: setup-python build  ## Set up, build, and run all tests
 	@tools/run_tests $(BUILD)

@@ -25,7 +25,7 @@ TEST(DemoCorpus, IsReproducibleAndDiffersBySeed) {
 
 TEST(DemoCorpus, RightAndWrongSolutionsDiffer) {
   std::set<int> difficulties;
-  int wrong = 0;
+  int wrong = 0, shows_in_one_token = 0;
   for (const DemoRow& row : demo_rows(1, 0, 400)) {
     difficulties.insert(row.difficulty);
     const bool returns_y = row.output.ends_with("return y\n");
@@ -33,8 +33,15 @@ TEST(DemoCorpus, RightAndWrongSolutionsDiffer) {
       EXPECT_TRUE(returns_y);
     }
     wrong += !row.is_correct;
+    const bool odd_operator = row.output.find_first_of("/|") != std::string::npos;
+    if (row.is_correct) {
+      EXPECT_FALSE(odd_operator);
+    }
+    shows_in_one_token += !returns_y || odd_operator;
   }
   EXPECT_EQ(wrong, 200);
+  EXPECT_GT(shows_in_one_token, 170);
+  EXPECT_LT(shows_in_one_token, 200) << "some take reading the problem";
   EXPECT_EQ(difficulties, (std::set<int>{1, 2, 3, 4, 5}));
 }
 

@@ -157,7 +157,7 @@ TEST(SampleView, LongSamplesKeepTheEndOfThePromptAndTheTargets) {
     sample.tokens.push_back(
         {.text = "t", .is_target = true, .weight = 1, .selected = {std::uint8_t(i < 60)}});
   EXPECT_EQ(render_sample(sample, {.color = false, .max_tokens = 9}),
-            "… ppp>>tttttt<< …\n200 tokens, 100 targets, every weight 1, head 1 selects 60 %\n");
+            "… ppp>>tttttt<< …\n200 tokens, 100 targets, every weight 1, the head selects 60 %\n");
 }
 
 }  // namespace

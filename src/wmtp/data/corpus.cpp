@@ -32,12 +32,13 @@ Format detect_format(const std::filesystem::path& file, const DatasetOptions& op
   };
   if (has("instruction") && has("output")) return Format::instruct;
   if (has(options.text.column)) return Format::text;
+  if (names.empty())
+    throw Error(ErrorKind::data, "data", fmt::format("{} holds no row", file.string()));
   throw Error(
       ErrorKind::data, "data",
       fmt::format(
           "{}: neither \"instruction\" and \"output\" nor \"{}\" in its first good line (keys: {})",
-          file.string(), options.text.column,
-          names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))),
+          file.string(), options.text.column, fmt::join(names, ", ")),
       "set dataset.format or dataset.text.column");
 }
 

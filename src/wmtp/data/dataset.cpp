@@ -23,7 +23,11 @@ Dataset::Dataset(std::shared_ptr<const Corpus> corpus, const SamplingOptions& op
   }
   drawn_ = draw(0, report_);
   size_ = drawn_.list ? drawn_.list->size() : blocks_->num_blocks();
-  if (size_ == 0) throw Error(ErrorKind::data, "data", "the data set has no samples");
+  if (size_ == 0)
+    throw Error(ErrorKind::data, "data",
+                fmt::format("the {} set has no samples",
+                            split == Split::validation ? "validation" : "training"),
+                "`wmtp data inspect --dropped` says which rows cannot be used");
 }
 
 bool Dataset::differs_by_epoch() const {

@@ -20,6 +20,8 @@ constexpr std::array<Operator, 4> kOperators{{{"add {}", "+"},
                                               {"subtract {}", "-"},
                                               {"multiply by {}", "*"},
                                               {"take the remainder of {}", "%"}}};
+// Operators that no instruction asks for: index 4 and on of a wrong step.
+constexpr std::array<const char*, 2> kWrongSymbols{"/", "|"};
 constexpr std::array<const char*, 6> kNames{"x", "n", "a", "value", "k", "num"};
 constexpr std::array<const char*, 6> kFunctions{"solve", "compute", "apply",
                                                 "step",  "change",  "run"};
@@ -55,23 +57,32 @@ std::string instruction_of(const Problem& problem) {
   return text + ".";
 }
 
+const char* symbol_of(std::size_t op) {
+  return op < kOperators.size() ? kOperators[op].symbol : kWrongSymbols[op - kOperators.size()];
+}
+
 std::string solution(const Problem& problem, const std::string& name, bool returns_argument) {
   std::string text = fmt::format("def {}({}):\n    y = {}\n", problem.function, name, name);
   for (const Step& step : problem.steps)
-    text += fmt::format("    y = y {} {}\n", kOperators[step.op].symbol, step.number);
+    text += fmt::format("    y = y {} {}\n", symbol_of(step.op), step.number);
   return text + fmt::format("    return {}\n", returns_argument ? name : "y");
 }
 
-// Half of the wrong solutions return the argument; the others miss an operator or a constant.
+// Most wrong solutions show it in one token: of 16, 7 return the argument and 8 take a symbol that
+// no right solution has. The last one misses an operator or a constant of the instruction: telling
+// that one takes reading the problem, which is more than the smallest models learn in a minute.
 std::string wrong_solution(const Problem& problem, const std::string& name, RngStream& rng) {
-  const std::uint64_t kind = rng.below(4);
-  if (kind < 2) return solution(problem, name, true);
+  const std::uint64_t kind = rng.below(16);
+  if (kind < 7) return solution(problem, name, true);
   Problem wrong = problem;
   Step& step = wrong.steps[rng.below(wrong.steps.size())];
-  if (kind == 2)
-    step.op = (step.op + 1 + rng.below(kOperators.size() - 1)) % kOperators.size();
-  else
+  const std::uint64_t drawn = rng.below(kOperators.size() - 1);
+  if (kind < 15)
+    step.op = kOperators.size() + drawn % kWrongSymbols.size();
+  else if (drawn == 0)
     step.number = 2 + (step.number - 2 + 1 + rng.below(7)) % 8;
+  else
+    step.op = (step.op + drawn) % kOperators.size();
   return solution(wrong, name, false);
 }
 

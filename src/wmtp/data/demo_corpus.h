@@ -16,7 +16,8 @@ struct DemoRow {
 
 // `num_rows` rows, four to a problem (two right, two wrong). Depends on (seed, first_problem,
 // num_rows) alone. Right solutions do every step named in the instruction and return the result;
-// wrong ones return the argument, or take another operator or constant in one step.
+// wrong ones return the argument, or take one step with an operator that no right one has (`/`,
+// `|`) or, one in 16, with another operator or constant than the instruction names.
 std::vector<DemoRow> demo_rows(std::uint64_t seed, std::uint64_t first_problem,
                                std::size_t num_rows);
 std::string to_json_line(const DemoRow& row);

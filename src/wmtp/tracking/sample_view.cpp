@@ -1,6 +1,7 @@
 #include "wmtp/tracking/sample_view.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -17,9 +18,10 @@ constexpr const char* kDim = "\x1b[2m";
 constexpr std::array<int, 5> kShades{236, 238, 24, 25, 31};
 
 struct WeightFacts {
-  std::size_t num_targets = 0, num_selected = 0;
+  std::size_t num_targets = 0;
+  std::vector<std::size_t> num_selected = {};  // by head; empty: no selection
   double min = 0, max = 0, mean = 0;
-  bool all_one = true, selects = false;
+  bool all_one = true;
 };
 
 bool is_selected(const SampleToken& token) {
@@ -34,9 +36,10 @@ WeightFacts weigh(const std::vector<SampleToken>& tokens) {
     facts.max = facts.num_targets == 0 ? token.weight : std::max(facts.max, token.weight);
     facts.mean += token.weight;
     facts.all_one = facts.all_one && token.weight == 1;
-    facts.selects = facts.selects || !token.selected.empty();
     ++facts.num_targets;
-    if (is_selected(token)) ++facts.num_selected;
+    facts.num_selected.resize(std::max(facts.num_selected.size(), token.selected.size()));
+    for (std::size_t head = 0; head < token.selected.size(); ++head)
+      facts.num_selected[head] += token.selected[head] != 0;
   }
   if (facts.num_targets > 0) facts.mean /= static_cast<double>(facts.num_targets);
   return facts;
@@ -89,10 +92,13 @@ std::string weights_line(const WeightFacts& facts, std::size_t num_tokens) {
   else
     line +=
         fmt::format(", weights {:.3f} to {:.3f}, mean {:.3f}", facts.min, facts.max, facts.mean);
-  if (facts.selects)
-    line +=
-        fmt::format(", head 1 selects {:.0f} %", 100.0 * static_cast<double>(facts.num_selected) /
-                                                     static_cast<double>(facts.num_targets));
+  std::vector<std::string> shares;
+  for (const std::size_t count : facts.num_selected)
+    shares.push_back(fmt::format(
+        "{:.0f}", 100.0 * static_cast<double>(count) / static_cast<double>(facts.num_targets)));
+  if (!shares.empty())
+    line += fmt::format(", {} {} %", shares.size() == 1 ? "the head selects" : "the heads select",
+                        fmt::join(shares, ", "));
   return line;
 }
 

@@ -114,6 +114,8 @@ StepResult PendingResult::read() const {
   result.save = host.value("save") > 0;
   result.num_tokens = host.values("tokens")[0];
   result.squared_lengths = host.values("tokens")[1];
+  result.facts = facts_;
+  result.totals = host;
   return result;
 }
 

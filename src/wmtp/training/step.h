@@ -2,6 +2,7 @@
 // (docs/architecture.md, section 4). The host waits for nothing: loss, norm and the verdict "all
 // finite" stay on the device until they are read, one step late.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "wmtp/comm/communicator.h"
@@ -41,6 +42,8 @@ struct StepResult {
   double loss_scale = 1;  // of this step
   double num_tokens = 0, squared_lengths = 0;  // over all ranks
   Metrics metrics;                             // the stage's own
+  StepFacts facts;
+  std::optional<HostTotals> totals;  // what the metrics were made of
 };
 
 // A step's numbers while they are still on the device. BORROWS the step and its objective.

@@ -41,6 +41,18 @@ std::span<const double> HostTotals::values(std::string_view name) const {
   return {values_.data() + slot.begin, static_cast<std::size_t>(width)};
 }
 
+void HostTotals::add(const HostTotals& other) {
+  WMTP_CHECK(values_.size() == other.values_.size(), "totals of different layouts");
+  for (std::size_t i = 0; i < values_.size(); ++i) values_[i] += other.values_[i];
+}
+
+void HostTotals::scale(std::string_view name, double factor) {
+  const TotalsLayout::Slot& slot = layout_.at(name);
+  const std::int64_t width = slot.per_rank ? slot.size * layout_.world() : slot.size;
+  for (std::int64_t i = 0; i < width; ++i)
+    values_[static_cast<std::size_t>(slot.begin + i)] *= factor;
+}
+
 Totals::Totals(const TotalsLayout& layout, int rank, c10::Device device)
     : layout_(&layout),
       rank_(rank),

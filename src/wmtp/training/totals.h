@@ -24,6 +24,7 @@ class TotalsLayout {
     bool per_rank = false;
   };
   const Slot& at(std::string_view name) const;  // Error internal for an unknown name
+  bool has(std::string_view name) const { return slots_.contains(name); }
   std::int64_t size() const { return size_; }
   int world() const { return world_; }
 
@@ -42,6 +43,11 @@ class HostTotals {
   double value(std::string_view name) const { return values(name).front(); }
   // The slot's numbers; of a per-rank slot those of all ranks, one after the other.
   std::span<const double> values(std::string_view name) const;
+  bool has(std::string_view name) const { return layout_.has(name); }
+
+  // To sum over steps. What is no sum (per-rank slots) means nothing afterwards.
+  void add(const HostTotals& other);  // REQUIRES the same layout
+  void scale(std::string_view name, double factor);
 
  private:
   TotalsLayout layout_;

@@ -1,3 +1,4 @@
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,11 +13,14 @@
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/cli/report.h"
 #include "wmtp/cli/stop_signals.h"
+#include "wmtp/cli/versions.h"
+#include "wmtp/core/json.h"
 #include "wmtp/core/log.h"
 #include "wmtp/storage/atomic_file.h"
 #include "wmtp/tensor/cuda_plugin.h"
 #include "wmtp/tensor/host_memory.h"
 #include "wmtp/tracking/console.h"
+#include "wmtp/tracking/run_files.h"
 #include "wmtp/training/run/final_export.h"
 #include "wmtp/training/run/trainer.h"
 
@@ -72,6 +76,18 @@ comm::Facts facts_of(const config::ResolvedConfig& resolved) {
   return facts;
 }
 
+// environment.json: what a reader of the run's numbers wants to know beside them.
+OrderedJson environment_of(const comm::ProcessGroupSession& group, c10::Device device) {
+  return {{"wmtp", kVersion},
+          {"commit", kCommit},
+          {"compiler", fmt::format("{}, {}", kCompiler, kBuildType)},
+          {"libtorch", find_versions().libtorch_found},
+          {"device", device.is_cuda() ? cuda_tables().services.device_info(device.index()).name
+                                      : std::string("cpu")},
+          {"ranks", group.world()},
+          {"threads_per_rank", at::get_num_threads()}};
+}
+
 void make_run_folder(const config::ResolvedConfig& resolved) {
   const std::filesystem::path& folder = resolved.config.runtime.run_dir;
   std::error_code status;
@@ -125,7 +141,10 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
   group.agree(facts_of(resolved));
   group.connect();
   const bool speaks = group.rank() == 0;
-  if (speaks) make_run_folder(resolved);
+  if (speaks) {
+    make_run_folder(resolved);
+    tracking::RunFiles(config.runtime.run_dir).environment(environment_of(group, device));
+  }
   StopSignals stop(speaks ? config.runtime.stop_file : std::filesystem::path());
   const training::RunSite site{device, group.rank(), group.world(),
                                memory_of(config, group.launch(), device), environment};

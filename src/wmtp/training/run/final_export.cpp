@@ -6,7 +6,7 @@
 namespace wmtp::training {
 namespace {
 
-std::optional<ExportFormat> format_of(const config::Config& config) {
+std::optional<ExportFormat> format_of(const config::Config& config, const PolicyPlan& policy) {
   switch (config.checkpoint.export_on_finish) {
     case config::ExportFormat::none:
       return std::nullopt;
@@ -18,7 +18,8 @@ std::optional<ExportFormat> format_of(const config::Config& config) {
       break;
   }
   // Heads that are trained whole have no place in an adapter.
-  const bool adapters_only = config.training.use_lora && !config.training.lora.train_heads;
+  const bool adapters_only =
+      config.training.use_lora && !config.training.lora.train_heads && policy.adapters_suffice;
   return adapters_only ? ExportFormat::peft : ExportFormat::hf;
 }
 
@@ -54,7 +55,7 @@ ExportSpec spec_of(Trainer& trainer, ExportFormat format, const std::string& con
 std::optional<std::filesystem::path> export_final(Trainer& trainer,
                                                   const std::string& configuration,
                                                   comm::ProcessGroupSession& session) {
-  const auto format = format_of(trainer.config());
+  const auto format = format_of(trainer.config(), trainer.policy());
   if (!format) return std::nullopt;
   const bool writes = session.rank() == 0;
   const ExportSpec spec = spec_of(trainer, *format, configuration);

@@ -82,10 +82,12 @@ parallel::Fill with_heads(const ModelSource& source, const model::ModelConfig& s
 }
 
 // The policy's shape and weights; the trained shape may have more heads than the files.
-ModelSource policy_source(const config::Config& config, const RunSite& site) {
+// `drawn`: some of its weights are in no file.
+ModelSource policy_source(const config::Config& config, const RunSite& site, bool& drawn) {
   const config::PolicyModel& policy = config.models.policy;
   const auto seed = static_cast<std::uint64_t>(config.runtime.seed);
   const bool scratch = policy.init == config::WeightInit::random;
+  drawn = scratch;
   if (!scratch && model::find_preset(policy.path.text))
     refuse(
         fmt::format("models.policy.path: {} is a preset, which has no weights", policy.path.text),
@@ -101,6 +103,7 @@ ModelSource policy_source(const config::Config& config, const RunSite& site) {
                          shape.n_future),
              "heads can be added to plain models only");
     shape = model::with_added_heads(shape, *wanted);
+    drawn = true;
   }
   model::validate(shape, "models.policy");
   if (scratch)
@@ -291,22 +294,37 @@ void settle_memory(const config::Config& config, const RunSite& site, PolicyPlan
                   static_cast<double>(site.memory_bytes) / (1 << 30));
 }
 
+// Whether adapters alone say what this run learned, and what is asked of the export.
+void settle_base(const config::Config& config, bool base_is_incomplete, PolicyPlan& plan) {
+  plan.adapters_suffice = !base_is_incomplete;
+  if (base_is_incomplete && config.checkpoint.export_on_finish == config::ExportFormat::peft)
+    refuse(fmt::format("checkpoint.export_on_finish: peft needs a whole base on disk, but {} is an "
+                       "adapter itself or has weights that are drawn here",
+                       plan.base_model),
+           "set hf, which writes the merged model");
+}
+
 }  // namespace
 
 PolicyPlan plan_policy(const config::Config& config, const RunSite& site) {
   PolicyPlan plan;
   plan.base_model = config.models.policy.path.text;
-  ModelSource source = policy_source(config, site);
+  bool drawn = false;
+  ModelSource source = policy_source(config, site, drawn);
   if (critic(config)) {
     if (const auto& path = config.models.value_model.path) {
       source = merged_source(open_model_source(path->text, site.environment));
       plan.base_model = path->text;
+      drawn = false;
     }
     if (source.config.num_trunk_blocks() == 0)
       refuse("a critic reads the trunk, and every block of this model is a prediction head's");
     source.config = model::backbone(source.config);
   }
-  plan.tokenizer_folder = source.tokenizer_folder;
+  settle_base(config, drawn || !source.base_model.empty(), plan);
+  const auto& tokenizer = config.models.policy.tokenizer_path;
+  plan.tokenizer_folder = tokenizer ? checkpoint::locate_model(tokenizer->text, site.environment)
+                                    : source.tokenizer_folder;
   plan.predicts = !critic(config);
   AssembleOptions& assemble = plan.assemble;
   assemble.model = source.config;

@@ -9,10 +9,8 @@
 namespace wmtp::training {
 namespace {
 
-std::filesystem::path tokenizer_place(const config::Config& config, const RunSite& site,
-                                      const PolicyPlan& policy) {
-  if (config.models.policy.tokenizer_path)
-    return checkpoint::locate_model(config.models.policy.tokenizer_path->text, site.environment);
+const std::filesystem::path& tokenizer_place(const config::Config& config,
+                                             const PolicyPlan& policy) {
   if (policy.tokenizer_folder.empty())
     throw Error(ErrorKind::config, "train",
                 fmt::format("{} brings no tokenizer", config.models.policy.path.text),
@@ -27,7 +25,7 @@ RunData::RunData(const config::Config& config, const RunSite& site, const Policy
     : config_(config),
       site_(site),
       num_heads_(static_cast<int>(policy.assemble.model.n_future)),
-      tokenizer_folder_(tokenizer_place(config, site, policy)),
+      tokenizer_folder_(tokenizer_place(config, policy)),
       tokenizer_(tokenizer::load_tokenizer(tokenizer_folder_)),
       shape_{site.world, site.rank, static_cast<std::uint32_t>(config.training.batch_size),
              static_cast<std::uint32_t>(config::accumulation_steps(config, site.world))},
@@ -61,7 +59,6 @@ void RunData::open_sets(bool may_build) {
                             config_.training.n_epochs));
   if (!config_.dataset.validation) return;
   validation_ = open(data::Split::validation, may_build);
-  if (validation_->size() == 0) validation_.reset();
 }
 
 std::shared_ptr<const data::Dataset> RunData::open(data::Split split, bool may_build) const {

@@ -21,7 +21,7 @@ class RunData {
   const tokenizer::Tokenizer& tokenizer() const { return *tokenizer_; }
   const std::filesystem::path& tokenizer_folder() const { return tokenizer_folder_; }
   const data::Dataset& train() const { return *train_; }
-  const data::Dataset* validation() const { return validation_.get(); }  // null: none, or empty
+  const data::Dataset* validation() const { return validation_.get(); }  // null: none
 
   data::StepShape shape() const { return shape_; }
   std::uint64_t num_epochs_millionths() const { return num_epochs_millionths_; }

@@ -24,7 +24,11 @@ bool is_critic(const config::Config& config) {
 }  // namespace
 
 RunReport::RunReport(const config::Config& config, tracking::Console& console, RunFacts facts)
-    : config_(config), console_(console), facts_(std::move(facts)), files_(config.runtime.run_dir) {
+    : config_(config),
+      console_(console),
+      facts_(std::move(facts)),
+      files_(config.runtime.run_dir),
+      epoch_(config, *facts_.objective) {
   if (config.tracking.jsonl)
     sinks_.add(std::make_unique<tracking::JsonlSink>(config.tracking.jsonl_path));
 }
@@ -62,6 +66,7 @@ tracking::NamedValues RunReport::step_values(const StepRecord& record, double to
 }
 
 void RunReport::step(const StepRecord& record) {
+  epoch_.add(record.result);
   tokens_ += record.result.num_tokens;
   squares_ += record.result.squared_lengths;
   samples_ += record.num_samples;
@@ -119,6 +124,9 @@ void RunReport::validation(std::int64_t step, const Numbers& numbers, double sec
   console_.validation(shown);
   last_validation_ = {{"val/loss", numbers.loss}};
   last_validation_.insert(last_validation_.end(), numbers.metrics.begin(), numbers.metrics.end());
+  for (const auto& [name, value] : epoch_.take()) last_validation_.emplace_back(name, value);
+  last_validation_.emplace_back("perf/epoch_time_sec", seconds_since(validated_));
+  validated_ = Clock::now();
   write(step, last_validation_);
 }
 

@@ -12,6 +12,7 @@
 #include "wmtp/tracking/run_files.h"
 #include "wmtp/tracking/sink.h"
 #include "wmtp/training/checkpoints/checkpointer.h"
+#include "wmtp/training/run/epoch_sums.h"
 #include "wmtp/training/run/train_state.h"
 #include "wmtp/training/step.h"
 
@@ -37,6 +38,7 @@ struct RunFacts {
   std::optional<double> peak_flops;  // of a device
   std::optional<double> memory_limit_gib;
   std::function<std::optional<double>()> memory_used_gib;
+  const Objective* objective = nullptr;
 };
 
 class RunReport {
@@ -67,6 +69,9 @@ class RunReport {
   tracking::FanOut sinks_;
   tracking::RunFiles files_;
   Clock::time_point begun_ = Clock::now();
+  // Since the last validation.
+  EpochSums epoch_;
+  Clock::time_point validated_ = Clock::now();
   // Since the last report.
   double tokens_ = 0, squares_ = 0, samples_ = 0, seconds_ = 0, wait_s_ = 0;
   double training_s_ = 0, validation_s_ = 0, blocked_s_ = 0;

@@ -133,6 +133,7 @@ RunFacts Trainer::facts() const {
   RunFacts facts;
   facts.num_steps = num_steps_;
   facts.world = site_.world;
+  facts.objective = &model_->objective();
   auto flops = [&](double span) {
     return run_flops_per_token(policy_, !signals_.complete(), span);
   };
@@ -183,7 +184,6 @@ RunEnd Trainer::run(RunReport* report, const Requests& requests) {
   comm::Watchdog& watchdog = session_.watchdog();
   comm::StepLimit limit(static_cast<double>(config_.distributed.step_timeout_s));
   watchdog.enter("first step", std::chrono::seconds(config_.distributed.first_step_timeout_s));
-  settled_ = Clock::now();
   bool early = false, order_checked = false;
   while (state_.step < num_steps_ && !stop_agreed_ && !early) {
     const auto begun = Clock::now();
@@ -253,7 +253,6 @@ void Trainer::save(SaveMarks marks, bool wait, RunReport* report) {
   best_is_new_ = false;
   last_saved_step_ = state_.step;
   last_save_ = Clock::now();
-  settled_ = Clock::now();
 }
 
 void Trainer::tell_saves(RunReport* report) {
@@ -264,6 +263,7 @@ void Trainer::tell_saves(RunReport* report) {
 }
 
 bool Trainer::run_step(StepReader& reader, const Requests& requests) {
+  const auto started = Clock::now();
   std::optional<ReadStep> read = reader.next(state_.step);
   if (!read) return false;
   const optim::Schedule plan = schedule();
@@ -290,7 +290,8 @@ bool Trainer::run_step(StepReader& reader, const Requests& requests) {
   record.remaining.num_steps = num_steps_ - state_.step;
   record.data_wait_s = reader.wait_seconds() - waited_s_;
   waited_s_ = reader.wait_seconds();
-  pending_.push_back({std::move(running), record, std::move(read->sample_ids), signals_.mark()});
+  pending_.push_back(
+      {std::move(running), record, std::move(read->sample_ids), signals_.mark(), started});
   return true;
 }
 
@@ -306,12 +307,13 @@ void Trainer::settle(std::size_t keep, RunReport* report) {
     save_agreed_ = save_agreed_ || result.save;
     count_skipped(step, result);
     if (report) {
-      step.record.step_time_s = seconds_since(settled_);
+      // From start to start; of the newest step, to now.
+      step.record.step_time_s = seconds_since(step.started) -
+                                (pending_.empty() ? 0 : seconds_since(pending_.front().started));
       step.record.skipped_steps = state_.skipped_steps;
       step.record.result = std::move(result);
       report->step(step.record);
     }
-    settled_ = Clock::now();
   }
 }
 
@@ -359,7 +361,6 @@ void Trainer::validate_and_report(RunReport* report) {
   if (!numbers) return;
   keep_best(*numbers);
   if (report) report->validation(state_.step, *numbers, seconds_since(begun));
-  settled_ = Clock::now();
 }
 
 void Trainer::keep_best(const Numbers& numbers) {

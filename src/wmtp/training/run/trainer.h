@@ -73,6 +73,7 @@ class Trainer {
     StepRecord record;
     std::vector<std::uint64_t> sample_ids;
     std::size_t signals = 0;  // seen when it was started
+    Clock::time_point started;
   };
   void resume();
   bool run_step(StepReader& reader, const Requests& requests);  // false: the data has ended
@@ -111,7 +112,6 @@ class Trainer {
   Clock::time_point last_save_;
   bool best_is_new_ = false;  // since the last save
   std::deque<PendingStep> pending_;
-  Clock::time_point settled_;  // when the last step's numbers were read
   double waited_s_ = 0;
   bool stop_agreed_ = false, save_agreed_ = false;
 };

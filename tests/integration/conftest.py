@@ -1,0 +1,13 @@
+"""A folder with the demo corpus and small runs in it, for the tests of whole training runs."""
+import pytest
+from training_runs import Workshop
+
+
+@pytest.fixture(scope="session")
+def workshop(wmtp, tmp_path_factory):
+    """The corpus, with a baseline and a critic of a few steps for the stages that build on them."""
+    made = Workshop(wmtp, tmp_path_factory.mktemp("workshop"), rows=400)
+    few = ("training.max_steps=4", "training.eval_every_steps=4", "training.log_interval=1")
+    made.baseline = made.train("micro/baseline.yaml", "micro-baseline", *few)
+    made.critic = made.train("micro/critic.yaml", "micro-critic", *few)
+    return made
