@@ -9,9 +9,11 @@
 #include "wmtp/cli/build_info.h"
 #include "wmtp/cli/command.h"
 #include "wmtp/cli/config_flags.h"
+#include "wmtp/cli/launcher/run_notes.h"
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/cli/report.h"
 #include "wmtp/cli/stop_signals.h"
+#include "wmtp/config/derived.h"
 #include "wmtp/core/log.h"
 #include "wmtp/storage/atomic_file.h"
 #include "wmtp/tensor/cuda_plugin.h"
@@ -125,7 +127,11 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
   group.agree(facts_of(resolved));
   group.connect();
   const bool speaks = group.rank() == 0;
-  if (speaks) make_run_folder(resolved);
+  if (speaks) {
+    make_run_folder(resolved);
+    if (const auto notes = environment(kNotesVariable))
+      note_checkpoints(*notes, config.checkpoint.save_dir, config::policy_name(config));
+  }
   StopSignals stop(speaks ? config.runtime.stop_file : std::filesystem::path());
   const training::RunSite site{device, group.rank(), group.world(),
                                memory_of(config, group.launch(), device), environment};

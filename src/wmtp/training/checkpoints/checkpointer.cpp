@@ -43,6 +43,8 @@ Checkpointer::Checkpointer(CheckpointSite site, comm::ProcessGroupSession& sessi
 }
 
 Checkpointer::~Checkpointer() {
+  // The run is failing: the ranks that a save under way waits for may be gone.
+  if (std::uncaught_exceptions() > 0) vote_.cancel();
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;

@@ -57,7 +57,7 @@ class Checkpointer {
   // COLLECTIVE, BLOCKS. Rank 0 makes the folder, takes the run's lock (Error config naming the
   // holder) and clears what killed runs left. BORROWS session.
   Checkpointer(CheckpointSite site, comm::ProcessGroupSession& session);
-  ~Checkpointer();  // waits for the save under way
+  ~Checkpointer();  // waits for the save under way; while an exception passes, abandons it
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
 

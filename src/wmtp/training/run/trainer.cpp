@@ -78,6 +78,19 @@ BestMetric best_metric(const config::Config& config) {
   return {"val/loss", false};
 }
 
+// The generators have no state but their key: with another one the run would not go on exactly.
+void require_same_seed(const SavedState& saved, const config::Config& config) {
+  const auto& allowed = config.checkpoint.allow_config_change;
+  const auto seed = static_cast<std::uint64_t>(config.runtime.seed);
+  if (saved.seed == seed ||
+      std::find(allowed.begin(), allowed.end(), "runtime.seed") != allowed.end())
+    return;
+  throw Error(ErrorKind::config, "checkpoint",
+              fmt::format("the checkpoint was saved with the seed {}, runtime.seed is {}",
+                          saved.seed, seed),
+              "go back to that seed, or name runtime.seed in checkpoint.allow_config_change");
+}
+
 std::optional<double> find(const Numbers& numbers, std::string_view name) {
   if (name == "val/loss") return numbers.loss;
   for (const auto& [key, value] : numbers.metrics)
@@ -116,7 +129,11 @@ void Trainer::resume() {
                           options_.run_id, session_);
   if (!found) return model_->runtime().fill(policy_.fill);
   Resumption resumption{found->name, found->state.layout.world_size, {}};
-  resumption.config_changes = compare_config(found->reader->text("config.yaml"), resolved_);
+  resumption.config_changes =
+      compare_config(load_saved_config(found->reader->text("config.yaml"),
+                                       found->name + "/config.yaml", site_.environment),
+                     resolved_);
+  require_same_seed(found->state, config_);
   restore(*found, *model_, stage_.ema(), policy_.fill);
   state_ = found->state.train;
   state_.cursor = data::continue_from(found->state.train.cursor,
