@@ -274,3 +274,21 @@ def test_a_rank_killed_in_a_save(runs, calm2, point):
     assert time.monotonic() - start < 60
     runs.run(name, ranks=2)
     assert state_hash(runs.checkpoint(name, 40)) == calm2[40]
+
+
+@pytest.mark.parametrize("check_every, saves_every", [(1, 100), (1000, 5)])
+def test_ranks_whose_weights_drift_apart(runs, check_every, saves_every):
+    """A flipped bit of one rank is found by the check, or by the vote of the next save; never committed."""
+    name = f"drift-{check_every}"
+    flags = {"distributed__fsdp__sharding_strategy": "NO_SHARD", "distributed__state_check_every": check_every,
+             "checkpoint__save_every_steps": saves_every, "checkpoint__async": False}
+    done = runs.run(name, ranks=2, code=17, failpoint="step.weights:rank=1:nth=8=damage", **flags)
+    assert "differ" in done.stdout + done.stderr
+    assert all(step < 8 for step in runs.steps(name))
+    runs.run(name + "-control", ranks=2, **flags)
+
+
+def test_a_rank_killed_at_step_weights(runs, calm2):
+    runs.run("kill-weights", ranks=2, code=137, failpoint="step.weights:rank=0:nth=12=kill")
+    runs.run("kill-weights", ranks=2)
+    assert state_hash(runs.checkpoint("kill-weights", 40)) == calm2[40]

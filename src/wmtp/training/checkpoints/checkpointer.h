@@ -48,7 +48,8 @@ struct SaveOutcome {
   std::int64_t step = 0;
   std::string name;
   bool saved = false;
-  std::string error;  // of one that failed
+  std::string error;           // of one that failed
+  bool state_differs = false;  // why it failed: ranks hold different values of the same state
   double seconds = 0, blocked_s = 0;
 };
 
@@ -66,7 +67,8 @@ class Checkpointer {
   // a failure is told by outcomes().
   bool save(TrainableModel& model, const SavedState& state, SaveMarks marks, bool wait);
 
-  // Saves that ended since the last call. Error io after max_failed_saves failures in a row.
+  // Saves that ended since the last call. Error io after max_failed_saves failures in a row,
+  // numeric where the ranks' states differ.
   std::vector<SaveOutcome> outcomes();
   void wait();  // BLOCKS until the writer is idle
 

@@ -14,6 +14,7 @@
 #include "wmtp/tensor/cuda_plugin.h"
 #include "wmtp/tensor/host_memory.h"
 #include "wmtp/training/checkpoints/resume.h"
+#include "wmtp/training/checkpoints/state_check.h"
 #include "wmtp/training/flops.h"
 
 namespace wmtp::training {
@@ -76,6 +77,15 @@ BestMetric best_metric(const config::Config& config) {
   if (config.experiment.stage == config::Stage::critic && config.data_sampling.use_pairwise)
     return {"val/margin", true};
   return {"val/loss", false};
+}
+
+// What failing memory does; for tests.
+void flip_a_bit(TrainableModel& model) {
+  for (const parallel::UnitState& state : model.runtime().states())
+    if (state.master.defined()) {
+      state.master.view(at::kByte).narrow(0, 0, 1).bitwise_xor_(1);
+      return;
+    }
 }
 
 // The generators have no state but their key: with another one the run would not go on exactly.
@@ -210,6 +220,9 @@ RunEnd Trainer::run(RunReport* report, const Requests& requests) {
     if (!order_checked) session_.check_order();
     order_checked = true;
     settle(/*keep=*/1, report);
+    const std::int64_t every = config_.distributed.state_check_every;
+    if (every > 0 && state_.step % every == 0)
+      check_replicated(*model_, session_.reduce_group(), state_.step);
     const bool last = state_.step == num_steps_;
     if (last || validations_.due(state_.step, samples_before, run_samples())) {
       settle(/*keep=*/0, report);
@@ -294,6 +307,7 @@ bool Trainer::run_step(StepReader& reader, const Requests& requests) {
   const bool save_due = site_.rank == 0 && minutes && seconds_since(last_save_) > *minutes * 60;
   PendingResult running =
       model_->step().run(input, {.stop = requests.stop(), .save = save_due || requests.save_now()});
+  if (failpoint::pass("step.weights") == failpoint::Action::damage) flip_a_bit(*model_);
   const std::uint64_t samples_before = run_samples();
   ++state_.step;
   state_.cursor = read->cursor_after;
