@@ -1,10 +1,10 @@
 """Checkpoints of real runs as models: for Python's readers, for exports, and for every key that names one."""
 import json
-import subprocess
+import shutil
 
 import pytest
 
-from tiny_runs import TinyRuns, environment, error_of, state_hash
+from tiny_runs import TinyRuns, error_of, state_hash
 
 torch = pytest.importorskip("torch")
 safetensors_torch = pytest.importorskip("safetensors.torch")
@@ -85,11 +85,18 @@ def test_transformers_reads_the_export_of_a_checkpoint(wmtp, full, tmp_path):
     assert torch.isfinite(model(torch.tensor([[1, 5, 9]])).logits).all()
 
 
-def scores(wmtp, model, runs):
-    path = runs.folder / "scored.jsonl"
-    path.write_text("".join((runs.folder / "data/validation.jsonl").read_text().splitlines(True)[:3]))
-    done = wmtp.run("--json", "score", "--model", model, "--data", path, "--device", "cpu")
-    return [line for line in done.stdout.splitlines() if '"type":"result"' in line or '"nll"' in line]
+def score(wmtp, model, runs):
+    rows = runs.folder / "scored.jsonl"
+    rows.write_text("".join((runs.folder / "data/validation.jsonl").read_text().splitlines(True)[:3]))
+    lines = wmtp.run("--json", "score", "--model", model, "--data", rows, "--device", "cpu").stdout.splitlines()
+    return json.loads(lines[-1])["nll_mean"]
+
+
+def test_scores_of_a_checkpoint_are_those_of_its_export(wmtp, full, tmp_path):
+    exported(wmtp, full.checkpoint("run", 20), tmp_path / "hf", "--keep-mtp")
+    newest = score(wmtp, full.checkpoint("run", 20), full)
+    assert newest == pytest.approx(score(wmtp, tmp_path / "hf", full), rel=1e-6)
+    assert newest != pytest.approx(score(wmtp, full.checkpoint("run", 10), full), rel=1e-6)
 
 
 def test_pointers_and_run_folders_are_models(wmtp, full, tmp_path):
@@ -107,7 +114,6 @@ def test_pointers_and_run_folders_are_models(wmtp, full, tmp_path):
 
 
 def test_a_damaged_checkpoint_is_no_model(wmtp, full, tmp_path):
-    import shutil
     copy = tmp_path / "tiny-20steps"
     shutil.copytree(full.checkpoint("run", 20), copy)
     path = next((copy / "model").iterdir())
@@ -136,7 +142,6 @@ def test_adapters_in_a_checkpoint(wmtp, adapted, tmp_path):
 
 
 def test_adapters_alone_need_their_base(wmtp, adapted, full, tmp_path):
-    import shutil
     copy = tmp_path / "tiny-20steps"
     shutil.copytree(adapted.checkpoint("small", 20), copy)
     hidden = full.folder / "away"
@@ -167,8 +172,8 @@ def test_a_warm_start_takes_the_weights_alone(full, adapted):
 
 
 def test_a_critic_checkpoint_brings_its_value_head(wmtp, full, tmp_path):
-    critic = TinyRuns(wmtp, tmp_path / "critic", steps=6, every=3, lora=False, stage="critic") \
-        if (tmp_path / "critic").mkdir() is None else None
+    (tmp_path / "critic").mkdir()
+    critic = TinyRuns(wmtp, tmp_path / "critic", steps=6, every=3, lora=False, stage="critic")
     critic.run("run", training__value_loss={"type": "mse", "bias_init": 0.5}, training__backbone_frozen=False,
                data_sampling__use_pairwise=True)
     checkpoint = critic.checkpoint("run", 6)

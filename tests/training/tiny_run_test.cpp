@@ -1,7 +1,9 @@
 #include "training/tiny_run.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include "support/temp_dir.h"
 #include "wmtp/commit/reader.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/data/demo_corpus.h"
@@ -69,8 +71,9 @@ std::string config_text(const std::filesystem::path& data, const TinyStage& stag
 config::ResolvedConfig load(const std::filesystem::path& data, const TinyStage& stage,
                             std::vector<std::string> overrides, int world) {
   config::LoadRequest request;
-  request.file = data / "tiny.yaml";
-  request.text = config_text(data, stage);
+  // One for each rank: all of them write it.
+  request.file = data / fmt::format("tiny-{}.yaml", ::getpid());
+  write_file(request.file, config_text(data, stage));
   request.defaults = "none";
   request.overrides = std::move(overrides);
   request.world_size = world;

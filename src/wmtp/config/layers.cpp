@@ -83,10 +83,9 @@ class FileReader {
  public:
   FileReader(Layers& layers, Problems& problems) : layers_(layers), problems_(problems) {}
 
-  int read(const fs::path& path, const std::optional<std::string>& text = std::nullopt) {
+  int read(const fs::path& path) {
     const int source = problems_.add_file(path.string());
-    const std::optional<Node> root =
-        text ? read_yaml(*text, source, problems_) : parse(path, source);
+    const std::optional<Node> root = parse(path, source);
     if (!root) {
       layers_.broken = true;
       return source;
@@ -173,7 +172,7 @@ Layers read_layers(const LoadRequest& request, Problems& problems) {
   Layers layers;
   FileReader files(layers, problems);
   if (const fs::path defaults = find_defaults(request); !defaults.empty()) files.read(defaults);
-  layers.stage_file = {files.read(request.file, request.text), 0, 0};
+  layers.stage_file = {files.read(request.file), 0, 0};
   for (std::size_t i = 0; i < request.overrides.size(); ++i)
     apply_override(request.overrides[i], static_cast<int>(i) + 1, layers, problems);
   return layers;

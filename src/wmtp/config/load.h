@@ -16,8 +16,7 @@ namespace wmtp::config {
 using Environment = std::function<std::optional<std::string>(const std::string&)>;
 
 struct LoadRequest {
-  std::filesystem::path file;       // the stage file
-  std::optional<std::string> text;  // its content, where it is not to be read: `file` only names it
+  std::filesystem::path file;  // the stage file
   std::optional<std::string>
       defaults;  // a path, "none", or empty: beside the file, its parent, installed
   std::filesystem::path installed_defaults;  // tried last; may be empty

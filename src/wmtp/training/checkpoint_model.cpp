@@ -198,9 +198,7 @@ fs::path place_of_run(const fs::path& path) {
 OpenedModel open_checkpoint(const fs::path& folder, const checkpoint::Environment& environment,
                             const std::string& base_model) {
   auto weights = std::make_unique<CheckpointWeights>(folder);
-  const config::Config saved = load_saved_config(weights->text("config.yaml"),
-                                                 (folder / "config.yaml").string(), environment)
-                                   .config;
+  const config::Config saved = load_saved_config(weights->text("config.yaml"), environment).config;
   const fs::path shape_file = folder / "config.json";
   const model::HfConfig shape = model::parse_hf_config(
       parse_json(weights->text("config.json"), shape_file.string()), shape_file.string());

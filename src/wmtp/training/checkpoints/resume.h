@@ -24,8 +24,8 @@ std::optional<FoundState> find_state(const config::Config& config, const std::st
                                      bool allow_fresh_start, const std::string& attempt,
                                      comm::ProcessGroupSession& session);
 
-// config.yaml of a checkpoint; `origin` names it in errors.
-config::ResolvedConfig load_saved_config(const std::string& saved_yaml, const std::string& origin,
+// config.yaml of a checkpoint.
+config::ResolvedConfig load_saved_config(const std::string& saved_yaml,
                                          const config::Environment& environment);
 
 // Error config listing the keys of class S that differ and are not in

@@ -139,10 +139,8 @@ void Trainer::resume() {
                           options_.run_id, session_);
   if (!found) return model_->runtime().fill(policy_.fill);
   Resumption resumption{found->name, found->state.layout.world_size, {}};
-  resumption.config_changes =
-      compare_config(load_saved_config(found->reader->text("config.yaml"),
-                                       found->name + "/config.yaml", site_.environment),
-                     resolved_);
+  resumption.config_changes = compare_config(
+      load_saved_config(found->reader->text("config.yaml"), site_.environment), resolved_);
   require_same_seed(found->state, config_);
   restore(*found, *model_, stage_.ema(), policy_.fill);
   state_ = found->state.train;
