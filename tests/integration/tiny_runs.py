@@ -15,7 +15,7 @@ models:
     init: random
     dtype: fp32
     params: {{dim: 32, n_layers: 5, n_heads: 2, n_kv_heads: 1, head_dim: 16, ffn_dim: 48}}
-dataset: {{train: {data}/train.jsonl, validation: {data}/validation.jsonl, max_length: 48}}
+dataset: {{train: {data}/train.jsonl, validation: {data}/validation.jsonl, max_length: 112}}
 data_sampling: {{n_samples: 24, val_n_samples: 4}}
 training:
   n_epochs: 1000
