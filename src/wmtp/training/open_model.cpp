@@ -8,6 +8,7 @@
 #include "wmtp/model/hf_config.h"
 #include "wmtp/model/meta_params.h"
 #include "wmtp/training/adapter_folder.h"
+#include "wmtp/training/checkpoint_model.h"
 
 namespace wmtp::training {
 namespace {
@@ -81,6 +82,9 @@ OpenedModel open_adapted(const fs::path& path, const checkpoint::Environment& en
       throw Error(ErrorKind::config, "peft",
                   fmt::format("the base {} is itself an adapter", base_path.string()));
     opened = open_model(base_path.string(), environment);
+    if (opened.lora)
+      throw Error(ErrorKind::config, "peft",
+                  fmt::format("the base {} has adapters itself", base_path.string()));
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::config || !base_model.empty()) throw;
     throw Error(
@@ -103,7 +107,8 @@ OpenedModel open_adapted(const fs::path& path, const checkpoint::Environment& en
 
 OpenedModel open_model(const std::string& name, const checkpoint::Environment& environment,
                        const std::string& base_model) {
-  const fs::path path = checkpoint::locate_model(name, environment);
+  const fs::path path = place_of_run(checkpoint::locate_model(name, environment));
+  if (is_checkpoint(path)) return open_checkpoint(path, environment, base_model);
   if (is_adapter_folder(path)) return open_adapted(path, environment, base_model);
   if (!base_model.empty())
     throw Error(ErrorKind::config, "model",

@@ -9,6 +9,7 @@
 #include "wmtp/model/hf_config.h"
 #include "wmtp/model/init_weights.h"
 #include "wmtp/model/presets.h"
+#include "wmtp/training/lora_settings.h"
 #include "wmtp/training/memory_plan.h"
 #include "wmtp/training/merged_source.h"
 #include "wmtp/training/open_model.h"
@@ -144,20 +145,6 @@ parallel::ParallelOptions parallel_options(const config::Config& config, const R
   options.prefetch_backward = static_cast<int>(fsdp.prefetch.backward);
   options.no_sync = fsdp.no_sync;
   return options;
-}
-
-std::optional<model::LoraConfig> lora_of(const config::Config& config,
-                                         const model::ModelConfig& shape) {
-  if (!config.training.use_lora) return std::nullopt;
-  const config::Lora& lora = config.training.lora;
-  model::LoraConfig wanted;
-  wanted.rank = lora.rank;
-  wanted.alpha = lora.alpha;
-  wanted.dropout = lora.dropout;
-  wanted.targets = lora.target_modules;
-  wanted.scope = static_cast<model::LoraScope>(lora.scope);
-  wanted.train_heads = lora.train_heads;
-  return model::checked(wanted, shape);
 }
 
 enum Group : std::size_t { kPolicy, kLora, kValueHead, kFixedBias };

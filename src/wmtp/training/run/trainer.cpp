@@ -14,6 +14,7 @@
 #include "wmtp/tensor/cuda_plugin.h"
 #include "wmtp/tensor/host_memory.h"
 #include "wmtp/training/checkpoints/resume.h"
+#include "wmtp/training/checkpoints/state_check.h"
 #include "wmtp/training/flops.h"
 #include "wmtp/training/run/run_flops.h"
 
@@ -79,6 +80,28 @@ BestMetric best_metric(const config::Config& config) {
   return {"val/loss", false};
 }
 
+// What failing memory does; for tests.
+void flip_a_bit(TrainableModel& model) {
+  for (const parallel::UnitState& state : model.runtime().states())
+    if (state.master.defined()) {
+      state.master.view(at::kByte).narrow(0, 0, 1).bitwise_xor_(1);
+      return;
+    }
+}
+
+// The generators have no state but their key: with another one the run would not go on exactly.
+void require_same_seed(const SavedState& saved, const config::Config& config) {
+  const auto& allowed = config.checkpoint.allow_config_change;
+  const auto seed = static_cast<std::uint64_t>(config.runtime.seed);
+  if (saved.seed == seed ||
+      std::find(allowed.begin(), allowed.end(), "runtime.seed") != allowed.end())
+    return;
+  throw Error(ErrorKind::config, "checkpoint",
+              fmt::format("the checkpoint was saved with the seed {}, runtime.seed is {}",
+                          saved.seed, seed),
+              "go back to that seed, or name runtime.seed in checkpoint.allow_config_change");
+}
+
 std::optional<double> find(const Numbers& numbers, std::string_view name) {
   if (name == "val/loss") return numbers.loss;
   for (const auto& [key, value] : numbers.metrics)
@@ -119,7 +142,9 @@ void Trainer::resume() {
                           options_.run_id, session_);
   if (!found) return model_->runtime().fill(policy_.fill);
   Resumption resumption{found->name, found->state.layout.world_size, {}};
-  resumption.config_changes = compare_config(found->reader->text("config.yaml"), resolved_);
+  resumption.config_changes = compare_config(
+      load_saved_config(found->reader->text("config.yaml"), site_.environment), resolved_);
+  require_same_seed(found->state, config_);
   restore(*found, *model_, stage_.ema(), policy_.fill);
   state_ = found->state.train;
   state_.cursor = data::continue_from(found->state.train.cursor,
@@ -192,6 +217,9 @@ RunEnd Trainer::run(RunReport* report, const Requests& requests) {
     if (!order_checked) session_.check_order();
     order_checked = true;
     settle(/*keep=*/1, report);
+    const std::int64_t every = config_.distributed.state_check_every;
+    if (every > 0 && state_.step % every == 0)
+      check_replicated(*model_, session_.reduce_group(), state_.step);
     const bool last = state_.step == num_steps_;
     if (last || validations_.due(state_.step, samples_before, run_samples())) {
       settle(/*keep=*/0, report);
@@ -276,6 +304,7 @@ bool Trainer::run_step(StepReader& reader, const Requests& requests) {
   const bool save_due = site_.rank == 0 && minutes && seconds_since(last_save_) > *minutes * 60;
   PendingResult running =
       model_->step().run(input, {.stop = requests.stop(), .save = save_due || requests.save_now()});
+  if (failpoint::pass("step.weights") == failpoint::Action::damage) flip_a_bit(*model_);
   const std::uint64_t samples_before = run_samples();
   ++state_.step;
   state_.cursor = read->cursor_after;
