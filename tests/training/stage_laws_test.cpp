@@ -38,6 +38,25 @@ TEST(StageLaws, EveryStageMovesItsWeights) {
   }
 }
 
+// The control of the laws above: where they claim nothing, and without dropout, results do differ.
+TEST(StageLaws, CompanyAndDropoutMatterWhereTheyShould) {
+  for (StageCase one : stage_cases()) {
+    SCOPED_TRACE(one.name);
+    const StageSteps steps = steps_of(one, {8});
+    const double loss = run_alone(one.setup, steps).results[0].loss;
+    StageSetup other = one.setup;
+    if (one.grouped) {
+      other.batch_size = 2;
+      EXPECT_GT(std::abs(run_alone(other, steps).results[0].loss - loss), 1e-3 * loss);
+    }
+    other = one.setup;
+    if (other.lora) other.lora->dropout = 0;
+    other.value_head.dropout = 0;
+    const bool drops = one.setup.lora || one.setup.value_head.dropout > 0;
+    EXPECT_EQ(std::abs(run_alone(other, steps).results[0].loss - loss) > 1e-5 * loss, drops);
+  }
+}
+
 TEST(StageLaws, PaddedIsPacked) {
   for (StageCase one : stage_cases()) {
     SCOPED_TRACE(one.name);
