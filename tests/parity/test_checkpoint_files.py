@@ -88,7 +88,7 @@ def test_every_shard_is_a_safetensors_file_with_its_places(saved):
     folder, model, _ = saved(3)
     seen = {name: 0 for name in model}
     files = sorted((folder / "model").iterdir())
-    assert {path.name[16:21] for path in files} == {"00001", "00002", "00003"}, files
+    assert {path.name[18:23] for path in files} == {"00001", "00002", "00003"}, files
     for path in files:
         with safe_open(path, "pt") as file:
             metadata = file.metadata()
