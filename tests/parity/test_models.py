@@ -6,13 +6,15 @@ import importlib.util
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
-from conftest import ROOT
 from safetensors.torch import load_file, save_file
 from test_model_folders import edit_config, edit_weights, meta_state
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
+
+ROOT = Path(__file__).resolve().parents[2]
 
 sys.path.insert(0, str(ROOT / "bench"))
 import peer_fsdp2 as peer  # noqa: E402

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT
+
+ROOT = Path(__file__).resolve().parents[2]
 
 NAN = float("nan")
 DOUBLE = torch.float64
