@@ -134,3 +134,23 @@ def test_another_reference_is_another_cache(place):
     content[-2] ^= 1  # one bit of one weight
     file.write_bytes(content)
     assert f"0 of {ROWS} rows" in place.stage("rho1-changed", "rho1")
+
+
+def test_one_rank_resumes_to_the_bit(place):
+    """Two epochs, the second in another order: what the first kept is read in other company, resumed or not."""
+    def settings(cache):
+        made = config("rho1", **STAGES["rho1"], checkpoint={"save_final": True})
+        made["training"]["n_epochs"] = 2
+        made["runtime"]["cache_dir"] = cache
+        return made
+
+    place.train("straight", settings("cache-straight"))
+    first = settings("cache-resumed")
+    first["training"]["max_steps"] = 7  # of 10: inside the second epoch
+    place.train("resumed", first)
+    second = place.train("resumed", settings("cache-resumed"))
+    assert f"{ROWS} of {ROWS} rows of the training set" in second and "esumed" in second, second
+    straight, resumed = place.metrics("straight"), place.metrics("resumed")
+    assert straight[10]["train/loss"] == resumed[10]["train/loss"]
+    weights = [(place.folder / run / "final/model.safetensors").read_bytes() for run in ("straight", "resumed")]
+    assert weights[0] == weights[1]
