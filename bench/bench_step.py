@@ -4,6 +4,11 @@
   python bench/bench_step.py [CASE...] [--pairs 10] [--steps 2]
 One row per case: speed ratio (tokens/s, wmtp over PyTorch; above 1 is faster), memory ratio (peak resident, wmtp over
 PyTorch), the target of each, and the medians of both sides.
+
+Cases of wmtp against itself also run on a GPU (--device cuda --preset llama-mtp-7b --words "--batch 4 --seq 1024 --recompute block"):
+weighted_over_uniform_STAGE: seconds of a weighted step over those of a uniform step on the same rows, alternating inside one process,
+signals of the frozen model at hand; heads4_over_heads1: time with 4 heads over the FLOP-proportional time with 1; heads4_memory:
+peak with 4 heads over the peak with 1 and the state of the 3 others.
 """
 import argparse
 import json
@@ -40,6 +45,43 @@ CASES = {
 }
 
 
+def weighted(stage):
+    return lambda args: measure_ours(args, "--stage", stage, "--beside-uniform")["over_uniform"]
+
+
+def heads_time(args):
+    one, four = (measure_ours(args, "--heads", heads) for heads in ("1", "4"))
+    return one["tflops"] / four["tflops"]
+
+
+def heads_memory(args):
+    one, four = (measure_ours(args, "--heads", heads) for heads in ("1", "4"))
+    return four["peak_gib"] / (one["peak_gib"] + four["state_gib"] - one["state_gib"])
+
+
+# name -> (ratio of one pair, most of it on a CPU, and on a GPU)
+OWN_CASES = {
+    "weighted_over_uniform_verifiable": (weighted("verifiable"), 1.05, 1.02),
+    "weighted_over_uniform_rho1": (weighted("rho1"), 1.05, 1.02),
+    "heads4_over_heads1": (heads_time, 1.10, 1.10),
+    "heads4_memory": (heads_memory, 1.05, 1.05),
+}
+
+
+def measure_ours(args, *words):
+    command = [WMTP, "bench", "step", "--preset", args.preset, "--device", args.device, *args.words.split(), *words]
+    return measure((1, command), args.steps)
+
+
+def run_own_case(name, args):
+    ratio_of, cpu_goal, gpu_goal = OWN_CASES[name]
+    goal = gpu_goal if args.device == "cuda" else cpu_goal
+    ratios = [ratio_of(args) for _ in range(args.pairs)]
+    ratio = statistics.median(ratios)
+    print(f"| {name} | {ratio:.3f} (<= {goal}) | | | | {min(ratios):.3f}..{max(ratios):.3f} | {'ok' if ratio <= goal else 'MISSED'} |", flush=True)
+    return ratio <= goal
+
+
 def measure(side, steps):
     world, command = side
     threads = max(1, len(os.sched_getaffinity(0)) // world)
@@ -73,13 +115,16 @@ def run_case(name, args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", help=f"of {', '.join(CASES)} (all)")
+    parser.add_argument("cases", nargs="*", help=f"of {', '.join([*CASES, *OWN_CASES])} (all)")
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda, of wmtp's cases against itself")
+    parser.add_argument("--preset", default="small", help="of those cases")
+    parser.add_argument("--words", default=" ".join(ONE), help="of `wmtp bench step` in those cases")
     args = parser.parse_args()
-    print(f"preset small, fp32, {args.pairs} alternating pairs of {args.steps} steps, load average {os.getloadavg()[0]:.1f}")
+    print(f"preset {args.preset}, {args.device}, {args.pairs} alternating pairs of {args.steps} steps, load average {os.getloadavg()[0]:.1f}")
     print("| case | speed ratio | memory ratio | tok/s per rank | peak GiB | ratios seen | |\n|---|---|---|---|---|---|---|")
-    good = [run_case(name, args) for name in args.cases or CASES]
+    good = [run_own_case(name, args) if name in OWN_CASES else run_case(name, args) for name in args.cases or [*CASES, *OWN_CASES]]
     return 0 if all(good) else 1
 
 

@@ -182,5 +182,22 @@ TEST_F(Load, AFolderThatLostItsManifestIsSetAsideNotRemoved) {
   EXPECT_TRUE(exists("tiny-3steps.bad-1"));
 }
 
+// One checkpoint per released version of the format, made by tests/golden/checkpoint_v1.py.
+TEST(GoldenCheckpoints, Version1Loads) {
+  const storage::LocalFileSystem files;
+  const auto folder =
+      std::filesystem::path(WMTP_SOURCE_DIR) / "tests/golden/checkpoint_v1/golden-3steps";
+  EXPECT_TRUE(find_damage(files, folder, Verify::full).empty());
+  CheckpointReader reader(files, folder);
+  EXPECT_EQ(reader.manifest().world_size, 3);
+  for (const auto& [name, sign] :
+       {std::pair("a.weight", 1.0f), std::pair("optim.state.a.weight.exp_avg", -1.0f)}) {
+    std::vector<float> values(60);
+    reader.read(name, 0, 60, std::as_writable_bytes(std::span(values)));
+    for (int i = 0; i < 60; ++i)
+      EXPECT_EQ(values[static_cast<std::size_t>(i)], sign * static_cast<float>(i)) << name;
+  }
+}
+
 }  // namespace
 }  // namespace wmtp::commit

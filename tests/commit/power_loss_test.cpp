@@ -12,6 +12,7 @@
 #include "wmtp/commit/pointer.h"
 #include "wmtp/commit/retention.h"
 #include "wmtp/core/failpoint.h"
+#include "wmtp/core/log.h"
 
 namespace wmtp::commit {
 namespace {
@@ -142,7 +143,11 @@ struct DiskFault {
   bool half;
 };
 
-class DiskFaults : public testing::TestWithParam<DiskFault> {};
+class DiskFaults : public testing::TestWithParam<DiskFault> {
+ protected:
+  DiskFaults() { log::configure({.level = log::Level::error}); }
+  ~DiskFaults() override { log::configure({}); }
+};
 
 TEST_P(DiskFaults, TheSaveFailsAsAWholeAndTheOldOnesStay) {
   const DiskFault fault = GetParam();

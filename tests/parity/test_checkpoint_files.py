@@ -56,7 +56,7 @@ def saved(probe, tmp_path):
     return save
 
 
-@pytest.mark.parametrize("writers,readers", itertools.product(WORLDS, WORLDS))
+@pytest.mark.parametrize("writers,readers", list(itertools.product(WORLDS, WORLDS)))
 def test_reshard_bit_equal(probe, saved, tmp_path, writers, readers):
     folder, model, optim = saved(writers, seed=writers * 10 + readers)
     probe("read", folder, tmp_path / "out.safetensors", readers)
@@ -88,7 +88,7 @@ def test_every_shard_is_a_safetensors_file_with_its_places(saved):
     folder, model, _ = saved(3)
     seen = {name: 0 for name in model}
     files = sorted((folder / "model").iterdir())
-    assert len(files) == 8, files  # nothing is begun before rank 0, nothing is left over after rank 2
+    assert {path.name[18:23] for path in files} == {"00001", "00002", "00003"}, files
     for path in files:
         with safe_open(path, "pt") as file:
             metadata = file.metadata()

@@ -72,8 +72,8 @@ TEST(AdapterFolder, ReadsWhatExportsWrite) {
 TEST(AdapterFolder, ExtraHeadsLieApart) {
   test::TempDir folder;
   write_adapter(folder / "a", some_adapter("micro"));
-  for (const auto& tensor :
-       checkpoint::SafetensorsFile::open(folder / "a/adapter_model.safetensors").tensors())
+  const auto file = checkpoint::SafetensorsFile::open(folder / "a/adapter_model.safetensors");
+  for (const auto& tensor : file.tensors())
     EXPECT_TRUE(tensor.name.starts_with("base_model.model.model.layers.")) << tensor.name;
   EXPECT_EQ(checkpoint::SafetensorsFile::open(folder / "a/adapter_mtp_heads.safetensors")
                 .tensors()

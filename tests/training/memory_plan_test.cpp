@@ -7,6 +7,7 @@
 #include "wmtp/comm/communicator.h"
 #include "wmtp/model/presets.h"
 #include "wmtp/training/assemble.h"
+#include "wmtp/training/frozen_model.h"
 
 namespace wmtp::training {
 namespace {
@@ -52,6 +53,63 @@ TEST(MemoryPlan, OffloadedStateIsInHostMemory) {
   EXPECT_LT(offloaded.total_bytes(), std::int64_t{8} << 30);
   EXPECT_GT(offloaded.buffer_bytes, kept.buffer_bytes);
   EXPECT_NE(offloaded.table().find("in host memory"), std::string::npos);
+}
+
+double total_gib(const MemoryRequest& request) {
+  return static_cast<double>(plan_memory(request).total_bytes()) / (1 << 30);
+}
+
+FrozenRequest frozen_request(const model::ModelConfig& shape, bool shard) {
+  const ModelSource source{shape, {}, {}, {}, {}, {}};
+  constexpr auto kUse = FrozenModelOptions::Use::next_token_nll;
+  return {frozen_config(source, kUse), frozen_units(source, kUse), kBFloat16, shard};
+}
+
+// The goals per GPU of the first design's table, before the slack.
+TEST(MemoryPlan, EveryStageOfTheSevenBOnFourRanks) {
+  const MemoryRequest baseline = seven_b(4);
+  EXPECT_LE(total_gib(baseline), 30.0);
+  MemoryRequest verifiable = baseline;  // joint
+  verifiable.value_head = model::ValueHeadType::mlp;
+  EXPECT_LE(total_gib(verifiable), 30.0);
+  EXPECT_GT(total_gib(verifiable), total_gib(baseline));
+  MemoryRequest critic = seven_b(4);
+  critic.model = model::backbone(critic.model);
+  critic.heads = false;
+  critic.value_head = model::ValueHeadType::mlp;
+  EXPECT_LE(total_gib(critic), 30.0) << "backbone_frozen: false";
+  const double learning = total_gib(critic);
+  critic.frozen = true;
+  EXPECT_LE(total_gib(critic), 10.0);
+  EXPECT_LT(total_gib(critic), learning);
+  MemoryRequest rho1 = baseline;
+  rho1.other = frozen_request(model::preset("sheared-llama-2.7b"), /*shard=*/false);
+  EXPECT_LE(total_gib(rho1), 35.0);
+  const double replicated = total_gib(rho1);
+  rho1.other->shard = true;
+  EXPECT_LT(total_gib(rho1), replicated - 3);
+  rho1.other = frozen_request(model::preset("llama-mtp-7b"), /*shard=*/true);
+  EXPECT_LE(total_gib(rho1), 35.0) << "the policy's own base as reference";
+}
+
+// Weights and slots of a frozen model as they are allocated.
+TEST(MemoryPlan, EqualsWhatAFrozenModelAllocates) {
+  const auto gather = comm::make_single("g", c10::Device(c10::kCPU)),
+             reduce = comm::make_single("r", c10::Device(c10::kCPU));
+  for (const bool shard : {false, true})
+    for (const DType dtype : {kFloat32, kBFloat16}) {
+      ModelSource source{model::preset("small"), {}, {}, {}, {}, {}};
+      source.fill = random_weights(source.config, 0);
+      FrozenModelOptions options;
+      options.dtype = dtype;
+      options.shard = shard;
+      const FrozenModel model(source, options, {gather.get(), reduce.get()});
+      MemoryRequest request;
+      request.model = source.config;
+      request.other = frozen_request(source.config, shard);
+      request.other->dtype = dtype;
+      EXPECT_EQ(plan_memory(request).other_bytes, model.state_bytes()) << shard << dtype;
+    }
 }
 
 TEST(MemoryPlan, ActivationsPerTokenOfTheSevenB) {

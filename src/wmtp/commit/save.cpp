@@ -57,6 +57,20 @@ std::string Saver::wait_for(std::string_view what, std::chrono::milliseconds tim
               "a rank is gone or its storage is too slow");
 }
 
+Manifest Saver::describe(const SaveRequest& request) const {
+  Manifest manifest;
+  manifest.model = site_.model;
+  manifest.step = request.step;
+  manifest.kind = request.kind;
+  manifest.run_id = site_.run_id;
+  manifest.created = utc_timestamp();
+  manifest.wmtp = request.wmtp;
+  manifest.world_size = site_.world_size;
+  manifest.strategy = request.strategy;
+  manifest.fingerprints = request.fingerprints;
+  return manifest;
+}
+
 SaveReport Saver::lead(const SaveRequest& request) {
   const std::string name = checkpoint_name(site_.model, request.step);
   bool begun = false;
@@ -65,17 +79,8 @@ SaveReport Saver::lead(const SaveRequest& request) {
     begun = true;
     post("begin", yes(folder.filename().string()));
     if (folder.empty()) return {name, true};
-    Manifest manifest;
+    Manifest manifest = describe(request);
     collect_parts(manifest, write_part(folder, request));
-    manifest.model = site_.model;
-    manifest.step = request.step;
-    manifest.kind = request.kind;
-    manifest.run_id = site_.run_id;
-    manifest.created = utc_timestamp();
-    manifest.wmtp = request.wmtp;
-    manifest.world_size = site_.world_size;
-    manifest.strategy = request.strategy;
-    manifest.fingerprints = request.fingerprints;
     write_texts(folder, request, manifest);
     write_manifest(folder, manifest);
     publish(folder, name);

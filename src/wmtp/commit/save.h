@@ -70,6 +70,7 @@ class Saver {
   std::filesystem::path begin(const SaveRequest& request);  // empty: already there
   bool is_taken_by_us(const std::string& name);
   void check_free_space(const SaveRequest& request) const;
+  Manifest describe(const SaveRequest& request) const;
   RankPart write_part(const std::filesystem::path& folder, const SaveRequest& request);
   void collect_parts(Manifest& manifest, RankPart mine);
   void write_texts(const std::filesystem::path& folder, const SaveRequest& request,

@@ -38,7 +38,7 @@ std::vector<int> blind_ranks(const SaveSite& site) {
   return blind;
 }
 
-void show(const SaveSite& site) {
+void show(const SaveSite& site, bool& posted) {
   const std::string name =
       hidden_name(checkpoint_name(site.model, 0), "tmp", site.run_id + ".probe");
   storage::remove_tree(site.files, site.save_dir / name);  // of a start that was killed
@@ -46,6 +46,7 @@ void show(const SaveSite& site) {
   file->write(std::as_bytes(std::span(name.data(), name.size())));
   file->sync();
   file->close();
+  posted = true;
   site.vote.post(key(site, "file"), yes(name));
   const std::vector<int> blind = blind_ranks(site);
   site.files.remove_file(site.save_dir / name);
@@ -61,11 +62,11 @@ void show(const SaveSite& site) {
 void probe_shared_folder(const SaveSite& site) {
   if (site.world_size == 1) return;
   if (site.rank != 0) return look(site);
+  bool posted = false;
   try {
-    show(site);
+    show(site, posted);
   } catch (const Error& error) {
-    site.vote.post(key(site, "file"), no(error));
-    site.vote.post(key(site, "end"), no(error));
+    site.vote.post(key(site, posted ? "end" : "file"), no(error));
     throw;
   }
   site.vote.post(key(site, "end"), yes("done"));

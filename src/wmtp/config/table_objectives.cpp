@@ -83,9 +83,7 @@ void add_objective_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(training.rho1.scope), "Tokens that compete with each other");
   add(rows, WMTP_KEY(training.rho1.first_head),
       "The first head learns from all tokens, or from the chosen");
-  add(rows, WMTP_KEY(training.signal_cache), "Store value and reference signals per token")
-      .host()
-      .later();
+  add(rows, WMTP_KEY(training.signal_cache), "Store value and reference signals per token").host();
 }
 
 }  // namespace wmtp::config

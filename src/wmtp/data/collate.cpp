@@ -56,6 +56,7 @@ void place_document(HostBatch& batch, std::size_t doc, const Sequence& sequence,
   batch.prompt_len[doc] = static_cast<std::int32_t>(sequence.prompt_len);
   batch.doc_len[doc] = static_cast<std::int32_t>(sequence.length);
   batch.sample_id[doc] = sequence.sample_id;
+  batch.sample_part[doc] = sequence.part;
   batch.reward[doc] = sequence.reward;
   batch.has_reward[doc] = sequence.has_reward;
   batch.pair_role[doc] = sequence.pair_role;

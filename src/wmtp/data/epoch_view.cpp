@@ -48,9 +48,10 @@ void RowEpoch::copy_tokens(const Sequence& sequence, std::span<std::int32_t> out
 void BlockEpoch::append_sequences(std::uint64_t place, std::vector<Sequence>& out) const {
   std::uint64_t block = order_.index_of(place);
   if (list_) block = list_->rows[block];
-  blocks_->visit_parts(block, [&](std::uint64_t begin, std::uint32_t length) {
+  blocks_->visit_parts(block, [&, part = 0u](std::uint64_t begin, std::uint32_t length) mutable {
     Sequence sequence;
     sequence.sample_id = block;
+    sequence.part = part++;
     sequence.source = begin;
     sequence.length = length;
     out.push_back(sequence);

@@ -22,6 +22,7 @@ enum PairRole : std::uint8_t { kSingle = 0, kPositive = 1, kNegative = 2 };
 struct Sequence {
   std::uint64_t sample_id = 0;
   std::uint64_t source = 0;  // row number, or place in the stream of blocks
+  std::uint32_t part = 0;    // of a block of several documents
   std::uint32_t length = 0, prompt_len = 0;
   float reward = 1;
   std::int16_t length_bin = -1;

@@ -46,6 +46,7 @@ std::size_t lay_out(HostBatch& batch, const BatchSizes& sizes, std::byte* memory
   layout.place(batch.prompt_len, sizes.num_docs);
   layout.place(batch.doc_len, sizes.num_docs);
   layout.place(batch.sample_id, sizes.num_docs);
+  layout.place(batch.sample_part, sizes.num_docs);
   layout.place(batch.reward, sizes.num_docs);
   layout.place(batch.has_reward, sizes.num_docs);
   layout.place(batch.pair_role, sizes.num_docs);

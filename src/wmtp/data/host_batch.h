@@ -36,12 +36,13 @@ struct HostBatch {
   std::span<std::int32_t> prompt_len, doc_len;  // D: P, n
   std::span<std::uint8_t> target_mask;          // N: m
   std::span<std::uint64_t> sample_id;           // D
+  std::span<std::uint32_t> sample_part;         // D: of a sample that is several documents
   std::span<float> reward;                      // D: R
   std::span<std::uint8_t> has_reward;           // D
   std::span<std::uint8_t> pair_role;            // D: PairRole; the partner is the neighbour
   std::span<std::int16_t> length_bin;           // D
   std::span<std::uint8_t> doc_flags;            // D: DocFlag
-  std::span<float> ref_nll, value;              // N, or empty: cached signals
+  std::vector<float> ref_nll, value;            // N, or empty: cached signals
   std::span<std::int64_t> head_targets;         // H, of this micro-batch
   std::span<std::int64_t> step_head_targets;    // H, of the whole step over ranks and micro-batches
   std::int64_t step_sequences = 0, step_pairs = 0, step_response_tokens = 0;

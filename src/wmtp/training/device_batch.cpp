@@ -1,7 +1,9 @@
 #include "wmtp/training/device_batch.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <array>
 
 #include "wmtp/core/error.h"
@@ -70,11 +72,25 @@ DeviceBatch upload(const data::HostBatch& host, const UploadOptions& options) {
   DeviceBatch batch = assemble(view_of(host), host.reward, host.pair_role, options);
   batch.epoch = host.epoch;
   const c10::Device device = options.inv_freq_F.device();
-  if (!host.ref_nll.empty())
-    batch.ref_nll_N = to_device(std::span<const float>(host.ref_nll), at::kFloat, device);
-  if (!host.value.empty())
-    batch.value_N = to_device(std::span<const float>(host.value), at::kFloat, device);
+  if (!host.ref_nll.empty()) batch.ref_nll_N = upload(host.ref_nll, device);
+  if (!host.value.empty()) batch.value_N = upload(host.value, device);
   return batch;
+}
+
+DeviceBatch upload(const TokenView& view, std::span<const float> reward_D,
+                   const UploadOptions& options) {
+  return assemble(view, reward_D, std::vector<std::uint8_t>(reward_D.size(), data::kSingle),
+                  options);
+}
+
+Tensor upload(std::span<const float> values_N, c10::Device device) {
+  return to_device(values_N, at::kFloat, device);
+}
+
+Tensor unread_signal(const DeviceBatch& batch) {
+  WMTP_CHECK(std::ranges::count(batch.mask, 1) == 0,
+             "a batch without its cached signal needs the model that computes it");
+  return at::zeros(batch.docs.mask_N.sizes(), batch.docs.mask_N.options().dtype(at::kFloat));
 }
 
 model::Batch batch_for(const DeviceBatch& batch, int num_heads, const Tensor& inv_freq_F) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "wmtp/data/host_batch.h"
+#include "wmtp/data/signal_cache.h"
 #include "wmtp/model/batch.h"
 #include "wmtp/tensor/tensor.h"
 #include "wmtp/training/upload.h"
@@ -25,6 +26,9 @@ struct DeviceBatch {
   std::vector<std::uint8_t> mask;               // N
   std::vector<std::int32_t> tokens, positions;  // N
   std::uint64_t epoch = 0;
+  // Where signals of a frozen model are kept, and of which samples; null: nowhere. BORROWS.
+  data::SignalCache* signal_cache = nullptr;
+  std::vector<data::SignalRow> signal_rows;
 
   std::int64_t num_docs() const { return static_cast<std::int64_t>(sample_ids.size()); }
 };
@@ -39,6 +43,14 @@ struct UploadOptions {
 // without a single token becomes one filler token without a target, so that it can run its
 // collectives.
 DeviceBatch upload(const data::HostBatch& host, const UploadOptions& options);
+// The same of tokens with a reward for each document, all of them single.
+DeviceBatch upload(const TokenView& view, std::span<const float> reward_D,
+                   const UploadOptions& options);
+Tensor upload(std::span<const float> values_N, c10::Device device);
+
+// A cached signal for a batch that brings none: zeros, which nobody reads. REQUIRES a batch without
+// a response, such as the filler of a rank that has no sample; Error internal for any other.
+Tensor unread_signal(const DeviceBatch& batch);
 
 // The same tokens for another model: its own RoPE angles and the targets of its heads.
 model::Batch batch_for(const DeviceBatch& batch, int num_heads, const Tensor& inv_freq_F);

@@ -14,12 +14,14 @@ namespace wmtp::training {
 // S of packed documents from their cumulative starts; 0 without tokens.
 double attention_span(std::span<const std::int32_t> doc_start);
 
-double forward_flops_per_token(const model::ModelConfig& config, double span);
+// `logits` false: the unembedding is not run (n u = 0).
+double forward_flops_per_token(const model::ModelConfig& config, double span, bool logits = true);
 inline double training_flops_per_token(const model::ModelConfig& config, double span) {
   return 3 * forward_flops_per_token(config, span);
 }
 // Linear maps 2 (L b + n u) twice, attention 2 L S h e three times, adapters 6 P.
-double lora_flops_per_token(const model::ModelConfig& config, double span, double lora_params);
+double lora_flops_per_token(const model::ModelConfig& config, double span, double lora_params,
+                            bool logits = true);
 // bf16 FLOP/s of a device by its name; nothing for one that is not known.
 std::optional<double> known_peak_flops(std::string_view device_name);
 

@@ -11,13 +11,23 @@ namespace {
 
 using Use = FrozenModelOptions::Use;
 
-model::ModelConfig read_as(const ModelSource& source, Use use) {
+parallel::ParallelOptions parallel_options(const FrozenModelOptions& options) {
+  parallel::ParallelOptions parallel;
+  parallel.strategy = options.shard ? parallel::Strategy::full_shard : parallel::Strategy::no_shard;
+  parallel.param_dtype = options.dtype;
+  parallel.device = options.device;
+  return parallel;
+}
+
+}  // namespace
+
+model::ModelConfig frozen_config(const ModelSource& source, Use use) {
   return use == Use::values ? model::backbone(source.config)
                             : model::next_token_model(source.config);
 }
 
-std::vector<layout::UnitSpec> frozen_units(const ModelSource& source,
-                                           const model::ModelConfig& config, Use use) {
+std::vector<layout::UnitSpec> frozen_units(const ModelSource& source, Use use) {
+  const model::ModelConfig config = frozen_config(source, use);
   std::vector<layout::UnitSpec> units = model::model_units(config);
   if (use == Use::values) {
     if (!source.value_head)
@@ -30,20 +40,10 @@ std::vector<layout::UnitSpec> frozen_units(const ModelSource& source,
   return units;
 }
 
-parallel::ParallelOptions parallel_options(const FrozenModelOptions& options) {
-  parallel::ParallelOptions parallel;
-  parallel.strategy = options.shard ? parallel::Strategy::full_shard : parallel::Strategy::no_shard;
-  parallel.param_dtype = options.dtype;
-  parallel.device = options.device;
-  return parallel;
-}
-
-}  // namespace
-
 FrozenModel::FrozenModel(const ModelSource& source, const FrozenModelOptions& options,
                          const parallel::Groups& groups)
-    : config_(read_as(source, options.use)),
-      runtime_(frozen_units(source, config_, options.use), parallel_options(options), groups),
+    : config_(frozen_config(source, options.use)),
+      runtime_(frozen_units(source, options.use), parallel_options(options), groups),
       access_(runtime_),
       transformer_(config_, access_, nullptr,
                    {.recompute = model::Recompute::none,
@@ -62,15 +62,19 @@ Tensor FrozenModel::next_token_nll(const DeviceBatch& batch) {
   const model::TrunkPass trunk = transformer_.forward_trunk(own);
   const model::HeadPass pass = transformer_.forward_head(trunk, own, 0);
   const Tensor nll_M = transformer_.nll(trunk, pass, own);
-  return at::zeros({own.num_tokens()}, nll_M.options())
-      .index_copy_(0, own.heads[0].rows_M.to(at::kLong).add(1), nll_M);
+  const Tensor nll_N = at::zeros({own.num_tokens()}, nll_M.options())
+                           .index_copy_(0, own.heads[0].rows_M.to(at::kLong).add(1), nll_M);
+  if (observer_) observer_(batch, nll_N);
+  return nll_N;
 }
 
 Tensor FrozenModel::values(const DeviceBatch& batch) {
   const model::Batch own = batch_for(batch, 0, inv_freq_F_);
   runtime_.begin_evaluation();
   const model::TrunkPass trunk = transformer_.forward_trunk(own);
-  return value_->forward(trunk, own).values_N();
+  const Tensor values_N = value_->forward(trunk, own).values_N();
+  if (observer_) observer_(batch, values_N);
+  return values_N;
 }
 
 }  // namespace wmtp::training

@@ -1,6 +1,7 @@
 // A model that is only read: the reference of rho1, the value model of verifiable. Replicated, or
 // sharded by the same runtime as the policy.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -23,6 +24,10 @@ struct FrozenModelOptions {
 };
 
 // An MTP model is read without its extra heads (next_token_nll) or any head (values).
+model::ModelConfig frozen_config(const ModelSource& source, FrozenModelOptions::Use use);
+// Error config where values are wanted and the source has no value head.
+std::vector<layout::UnitSpec> frozen_units(const ModelSource& source, FrozenModelOptions::Use use);
+
 class FrozenModel {
  public:
   // BORROWS the groups. Loads its weights. Error config where values are wanted and the source has
@@ -35,7 +40,12 @@ class FrozenModel {
   Tensor next_token_nll(const DeviceBatch& batch);
   Tensor values(const DeviceBatch& batch);  // v_N, fp32. COLLECTIVE where sharded
 
+  // Told every batch's signal once it is enqueued.
+  using Observer = std::function<void(const DeviceBatch&, const Tensor& signal_N)>;
+  void observe(Observer observer) { observer_ = std::move(observer); }
+
   const model::ModelConfig& config() const { return config_; }
+  bool sharded() const { return runtime_.options().strategy == parallel::Strategy::full_shard; }
   std::int64_t state_bytes() const { return runtime_.state_bytes() + runtime_.buffer_bytes(); }
 
  private:
@@ -45,6 +55,7 @@ class FrozenModel {
   model::Transformer transformer_;
   std::optional<ValuePath> value_;
   Tensor inv_freq_F_;
+  Observer observer_;
 };
 
 }  // namespace wmtp::training

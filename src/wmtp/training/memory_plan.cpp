@@ -14,10 +14,17 @@ namespace {
 
 constexpr double kSlack = 1.10;
 constexpr std::int64_t kLogitsChunkBytes = std::int64_t{512} << 20;
+constexpr std::int64_t kCpuLogitsChunkBytes = std::int64_t{64} << 20;
 
 std::vector<layout::UnitSpec> units_of(const MemoryRequest& request) {
-  return request.lora ? model::lora_units(request.model, *request.lora)
-                      : model::model_units(request.model);
+  auto units = request.lora ? model::lora_units(request.model, *request.lora)
+                            : model::model_units(request.model);
+  if (request.frozen)
+    for (layout::UnitSpec& unit : units)
+      for (layout::ParamSpec& param : unit.params) param.trained = false;
+  if (request.value_head)
+    units.push_back(model::value_head_unit(*request.value_head, request.model.dim));
+  return units;
 }
 
 // The parts every formula is made of, in bytes: what UnitState, Gatherer and Reducer allocate.
@@ -71,12 +78,12 @@ void add_reduction(const parallel::ParallelOptions& options, const layout::UnitP
     sizes.reduce_slot = std::max(sizes.reduce_slot, bytes);
 }
 
-Sizes measure(const MemoryRequest& request) {
-  const parallel::ParallelOptions& options = request.parallel;
-  const bool unsharded = options.strategy == parallel::Strategy::no_shard || request.world == 1;
+Sizes measure(const std::vector<layout::UnitSpec>& units, const parallel::ParallelOptions& options,
+              int world) {
+  const bool unsharded = options.strategy == parallel::Strategy::no_shard || world == 1;
   const bool full = options.strategy == parallel::Strategy::full_shard;
-  const auto trained = layout::shard_plan(units_of(request), unsharded ? 1 : request.world);
-  const auto frozen = layout::shard_plan(units_of(request), full ? request.world : 1);
+  const auto trained = layout::shard_plan(units, unsharded ? 1 : world);
+  const auto frozen = layout::shard_plan(units, full ? world : 1);
   Sizes sizes;
   for (std::size_t u = 0; u < trained.size(); ++u) {
     layout::UnitPlan unit = trained[u];
@@ -119,18 +126,63 @@ void add_buffers(const MemoryRequest& request, const Sizes& sizes, MemoryPlan& p
   add("reduce slots (2 units) and root", 2 * sizes.reduce_slot + sizes.kept_reductions);
 }
 
+// Weights and slots of the frozen model; its slots are its own.
+void add_other(const MemoryRequest& request, MemoryPlan& plan) {
+  parallel::ParallelOptions options;
+  options.strategy =
+      request.other->shard ? parallel::Strategy::full_shard : parallel::Strategy::no_shard;
+  options.param_dtype = request.other->dtype;
+  options.device = request.parallel.device;
+  const Sizes sizes = measure(request.other->units, options, request.world);
+  plan.other_bytes = sizes.frozen + 2 * sizes.gather_slot + sizes.kept_gathers;
+  plan.rows.push_back({request.other->shard ? "frozen model, sharded, and its gather slots"
+                                            : "frozen model, replicated",
+                       plan.other_bytes});
+}
+
+std::int64_t logits_bytes(const MemoryRequest& request, const model::ModelConfig& m, DType dtype) {
+  const bool on_cpu = request.parallel.device.is_cpu() && request.parallel.param_dtype == kFloat32;
+  return std::min(on_cpu ? kCpuLogitsChunkBytes : kLogitsChunkBytes,
+                  bytes_of(request.tokens * m.vocab_size, dtype));
+}
+
+// A block's forward alone: the stream twice, what attention reads and gives, the feed-forward.
+std::int64_t forward_bytes(const model::ModelConfig& m, std::int64_t c) {
+  return c * (4 * m.dim + (2 * m.num_heads + 2 * m.num_kv_heads) * m.head_dim + 3 * m.ffn_dim);
+}
+
+// A block's backward: gradients of its widest intermediate beside the block's own activations.
+std::int64_t backward_bytes(const model::ModelConfig& m, std::int64_t c) {
+  return activation_bytes(m, model::Recompute::none, c) +
+         c * (3 * m.dim + 3 * m.ffn_dim + 2 * (m.num_heads + 2 * m.num_kv_heads) * m.head_dim);
+}
+
 void add_activations(const MemoryRequest& request, MemoryPlan& plan) {
   const auto& m = request.model;
   const auto c = static_cast<std::int64_t>(element_bytes(request.parallel.param_dtype));
-  const std::int64_t kept = activation_bytes(m, request.recompute, c) * m.num_trunk_blocks();
-  const std::int64_t one = activation_bytes(m, model::Recompute::none, c);
-  // A block's backward: gradients of its widest intermediate beside the block's own activations.
-  const std::int64_t working =
-      one + c * (3 * m.dim + 3 * m.ffn_dim + 2 * (m.num_heads + 2 * m.num_kv_heads) * m.head_dim);
-  plan.rows.push_back({"activations kept by the trunk", request.tokens * kept});
-  plan.rows.push_back({"one block at work", request.tokens * working});
-  plan.rows.push_back(
-      {"one chunk of logits", std::min(kLogitsChunkBytes, request.tokens * m.vocab_size * c)});
+  std::int64_t together = 0;
+  auto add = [&](std::string what, std::int64_t bytes) {
+    if (bytes > 0) plan.rows.push_back({std::move(what), bytes});
+    together += bytes;
+  };
+  if (!request.frozen)
+    add("activations kept by the trunk",
+        request.tokens * activation_bytes(m, request.recompute, c) * m.num_trunk_blocks());
+  add("one block at work",
+      request.tokens * (request.frozen ? forward_bytes(m, c) : backward_bytes(m, c)));
+  if (request.heads)
+    add("one chunk of logits", logits_bytes(request, m, request.parallel.param_dtype));
+  // Input and its gradient in fp32, the normed stream, two hidden layers with theirs.
+  if (request.value_head)
+    add("value head at work", request.tokens * ((8 + c) * m.dim + 16 * (m.dim / 4 + m.dim / 8)));
+  if (!request.other) return;
+  const auto& other = *request.other;
+  std::int64_t reading =
+      request.tokens *
+      forward_bytes(other.model, static_cast<std::int64_t>(element_bytes(other.dtype)));
+  if (other.logits) reading += logits_bytes(request, other.model, other.dtype);
+  // It has answered before the policy begins: only what goes beyond the policy's work counts.
+  add("frozen model at work, beyond the above", std::max<std::int64_t>(0, reading - together));
 }
 
 }  // namespace
@@ -168,19 +220,24 @@ std::string MemoryPlan::table() const {
 }
 
 MemoryPlan plan_memory(const MemoryRequest& request) {
-  const Sizes sizes = measure(request);
+  const Sizes sizes = measure(units_of(request), request.parallel, request.world);
   MemoryPlan plan;
   add_state(request, sizes, plan);
   add_buffers(request, sizes, plan);
+  if (request.other) add_other(request, plan);
   add_activations(request, plan);
   return plan;
+}
+
+bool fits(const MemoryRequest& request, std::int64_t limit_bytes) {
+  return plan_memory(request).needed_bytes() <= limit_bytes;
 }
 
 model::Recompute choose_recompute(MemoryRequest request, std::int64_t limit_bytes) {
   for (model::Recompute level :
        {model::Recompute::none, model::Recompute::light, model::Recompute::block}) {
     request.recompute = level;
-    if (plan_memory(request).needed_bytes() <= limit_bytes) return level;
+    if (fits(request, limit_bytes)) return level;
   }
   require_fit(request, limit_bytes);
   return model::Recompute::block;

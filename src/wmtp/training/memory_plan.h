@@ -9,16 +9,31 @@
 #include <string>
 #include <vector>
 
+#include "wmtp/layout/unit_spec.h"
 #include "wmtp/model/block.h"
 #include "wmtp/model/lora.h"
 #include "wmtp/model/model_config.h"
+#include "wmtp/model/weight_names.h"
 #include "wmtp/parallel/options.h"
 
 namespace wmtp::training {
 
+// A model beside the trained one that is only read.
+struct FrozenRequest {
+  model::ModelConfig model;
+  std::vector<layout::UnitSpec> units;
+  DType dtype = kFloat32;
+  bool shard = false;
+  bool logits = true;  // of its next tokens; false: values
+};
+
 struct MemoryRequest {
   model::ModelConfig model;
   std::optional<model::LoraConfig> lora = {};
+  bool frozen = false;  // the model only reads; its value head learns
+  bool heads = true;    // the prediction heads are run
+  std::optional<model::ValueHeadType> value_head = {};
+  std::optional<FrozenRequest> other = {};
   parallel::ParallelOptions parallel;
   int world = 1;
   model::Recompute recompute = model::Recompute::none;
@@ -34,6 +49,7 @@ struct MemoryPlan {
   std::vector<Row> rows;
   std::int64_t state_bytes = 0;   // masters, moments, gradients, copies, frozen weights; anywhere
   std::int64_t buffer_bytes = 0;  // gather and reduce slots
+  std::int64_t other_bytes = 0;   // weights and slots of the frozen model
   std::int64_t total_bytes() const;
   std::int64_t needed_bytes() const;  // with the slack
   std::string table() const;
@@ -45,6 +61,7 @@ MemoryPlan plan_memory(const MemoryRequest& request);
 std::int64_t activation_bytes(const model::ModelConfig& config, model::Recompute level,
                               std::int64_t element_bytes);
 
+bool fits(const MemoryRequest& request, std::int64_t limit_bytes);
 // The least recomputation that fits into `limit_bytes`; Error config with the table and what to
 // change if none does.
 model::Recompute choose_recompute(MemoryRequest request, std::int64_t limit_bytes);

@@ -8,6 +8,7 @@
 #include "wmtp/model/hf_config.h"
 #include "wmtp/model/meta_params.h"
 #include "wmtp/training/adapter_folder.h"
+#include "wmtp/training/checkpoint_model.h"
 
 namespace wmtp::training {
 namespace {
@@ -45,6 +46,21 @@ void check(const OpenedModel& opened) {
   checkpoint::check_weights(*opened.folder.weights, expected);
 }
 
+void read_config(OpenedModel& opened, const std::string& name) {
+  switch (opened.folder.config_format) {
+    case checkpoint::ConfigFormat::hf_config:
+      read_hf(opened);
+      break;
+    case checkpoint::ConfigFormat::meta_params:
+      opened.config =
+          model::read_meta_params(opened.folder.config_file, embedding_rows(opened.folder));
+      break;
+    case checkpoint::ConfigFormat::none:
+      throw Error(ErrorKind::config, "model",
+                  fmt::format("{} has no config.json or params.json", name));
+  }
+}
+
 // What the adapter's configuration calls its base, as a name that open_model takes.
 std::string base_of(const fs::path& adapter) {
   const std::string named = checkpoint::read_peft_config(adapter / kAdapterConfigFile).base_model;
@@ -66,6 +82,9 @@ OpenedModel open_adapted(const fs::path& path, const checkpoint::Environment& en
       throw Error(ErrorKind::config, "peft",
                   fmt::format("the base {} is itself an adapter", base_path.string()));
     opened = open_model(base_path.string(), environment);
+    if (opened.lora)
+      throw Error(ErrorKind::config, "peft",
+                  fmt::format("the base {} has adapters itself", base_path.string()));
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::config || !base_model.empty()) throw;
     throw Error(
@@ -88,7 +107,8 @@ OpenedModel open_adapted(const fs::path& path, const checkpoint::Environment& en
 
 OpenedModel open_model(const std::string& name, const checkpoint::Environment& environment,
                        const std::string& base_model) {
-  const fs::path path = checkpoint::locate_model(name, environment);
+  const fs::path path = place_of_run(checkpoint::locate_model(name, environment));
+  if (is_checkpoint(path)) return open_checkpoint(path, environment, base_model);
   if (is_adapter_folder(path)) return open_adapted(path, environment, base_model);
   if (!base_model.empty())
     throw Error(ErrorKind::config, "model",
@@ -99,18 +119,7 @@ OpenedModel open_model(const std::string& name, const checkpoint::Environment& e
     checkpoint::find_config(opened.folder);
     opened.folder.tokenizer_folder = opened.folder.folder;
   }
-  switch (opened.folder.config_format) {
-    case checkpoint::ConfigFormat::hf_config:
-      read_hf(opened);
-      break;
-    case checkpoint::ConfigFormat::meta_params:
-      opened.config =
-          model::read_meta_params(opened.folder.config_file, embedding_rows(opened.folder));
-      break;
-    case checkpoint::ConfigFormat::none:
-      throw Error(ErrorKind::config, "model",
-                  fmt::format("{} has no config.json or params.json", name));
-  }
+  read_config(opened, name);
   if (!opened.has_weights()) return opened;
   if (opened.folder.meta_names)
     opened.folder.weights =

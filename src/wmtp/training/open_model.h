@@ -20,8 +20,9 @@ struct OpenedModel {
   bool has_weights() const { return folder.weights != nullptr; }
 };
 
-// A folder of transformers, of Meta, of the Python project, one of wmtp's exports, one weights file
-// beside its configuration, or "org/name" in the local Hugging Face cache. Reads headers only. With
+// A folder of transformers, of Meta, of the Python project, one of wmtp's exports, a checkpoint, a
+// run or a pointer to a checkpoint (checkpoint_model.h), one weights file beside its configuration,
+// or "org/name" in the local Hugging Face cache. Reads headers only. With
 // weights, every tensor and shape is held against the configuration (checkpoint/weight_check.h).
 // REQUIRES a configuration in the folder (Error config).
 // A PEFT folder is its base with the adapter upon it, unmerged. The base is `base_model`, or what

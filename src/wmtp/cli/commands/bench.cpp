@@ -13,6 +13,7 @@ void add_bench(CLI::App& app, Session& session) {
   add_bench_kernels(*bench, session);
   add_bench_load(*bench, session);
   add_bench_runtime(*bench, session);
+  add_bench_checkpoint(*bench, session);
 }
 
 }  // namespace wmtp::cli

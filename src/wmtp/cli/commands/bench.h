@@ -4,6 +4,7 @@
 
 namespace wmtp::cli {
 
+void add_bench_checkpoint(CLI::App& bench, Session& session);
 void add_bench_comm(CLI::App& bench, Session& session);
 void add_bench_data(CLI::App& bench, Session& session);
 void add_bench_kernels(CLI::App& bench, Session& session);

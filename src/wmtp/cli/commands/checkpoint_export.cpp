@@ -91,8 +91,10 @@ void add_checkpoint_export(CLI::App& checkpoint, Session& session) {
   command->alias("convert");
   auto flags = std::make_shared<ExportFlags>();
   command
-      ->add_option("path", flags->path,
-                   "Model or PEFT folder, weights file, org/name in the local cache, or a preset")
+      ->add_option(
+          "path", flags->path,
+          "Model, PEFT or run folder, checkpoint, weights file, org/name in the local cache, or a "
+          "preset")
       ->required()
       ->type_name("PATH");
   command
@@ -128,7 +130,9 @@ void add_checkpoint_merge_lora(CLI::App& checkpoint, Session& session) {
   auto flags = std::make_shared<ExportFlags>();
   flags->format = "hf";
   flags->merge_lora = flags->keep_mtp = true;
-  command->add_option("path", flags->path, "PEFT folder")->required()->type_name("PATH");
+  command->add_option("path", flags->path, "PEFT folder, or a checkpoint of a LoRA run")
+      ->required()
+      ->type_name("PATH");
   add_common(command, *flags);
   command->footer("  wmtp checkpoint merge-lora adapter --base-model models/llama --out merged");
   command->callback([flags, &session] {

@@ -141,8 +141,10 @@ void add_score(CLI::App& app, Session& session) {
       "  wmtp launch --nproc 2 -- score --model models/llama --data rows.jsonl --out scores.jsonl");
   const auto flags = std::make_shared<ScoreFlags>();
   command
-      ->add_option("--model", flags->model,
-                   "Model or PEFT folder, weights file, org/name in the local cache, or a preset")
+      ->add_option(
+          "--model", flags->model,
+          "Model, PEFT or run folder, checkpoint, weights file, org/name in the local cache, or a "
+          "preset")
       ->required()
       ->type_name("P");
   command->add_option("--adapter", flags->adapter, "PEFT folder whose adapter is applied, unmerged")

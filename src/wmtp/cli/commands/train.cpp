@@ -10,11 +10,13 @@
 #include "wmtp/cli/build_info.h"
 #include "wmtp/cli/command.h"
 #include "wmtp/cli/config_flags.h"
+#include "wmtp/cli/launcher/run_notes.h"
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/cli/report.h"
 #include "wmtp/cli/stop_signals.h"
 #include "wmtp/cli/versions.h"
 #include "wmtp/core/json.h"
+#include "wmtp/config/derived.h"
 #include "wmtp/core/log.h"
 #include "wmtp/storage/atomic_file.h"
 #include "wmtp/tensor/cuda_plugin.h"
@@ -144,6 +146,8 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
   if (speaks) {
     make_run_folder(resolved);
     tracking::RunFiles(config.runtime.run_dir).environment(environment_of(group, device));
+    if (const auto notes = environment(kNotesVariable))
+      note_checkpoints(*notes, config.checkpoint.save_dir, config::policy_name(config));
   }
   StopSignals stop(speaks ? config.runtime.stop_file : std::filesystem::path());
   const training::RunSite site{device, group.rank(), group.world(),

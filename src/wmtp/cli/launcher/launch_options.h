@@ -22,7 +22,8 @@ struct LaunchOptions {
   std::vector<std::string> extra_environment;  // K=V
   std::string program = "/proc/self/exe";
   std::vector<std::string> arguments;  // argv of the ranks, with argv[0]
-  // The newest step a restart would resume from; unset or nothing: not known.
+  // The newest step a restart would resume from; nothing: not known. Unset: as the run's notes say
+  // (run_notes.h).
   std::function<std::optional<std::int64_t>()> newest_committed_step;
 };
 

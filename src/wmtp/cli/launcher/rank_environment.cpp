@@ -11,16 +11,17 @@
 #include <set>
 
 #include "wmtp/cli/launcher/child_process.h"
+#include "wmtp/cli/launcher/run_notes.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/error.h"
 
 namespace wmtp::cli {
 namespace {
 
-constexpr std::array<std::string_view, 11> kOurNames{
-    "RANK",           "LOCAL_RANK",          "WORLD_SIZE",      "LOCAL_WORLD_SIZE",
-    "GROUP_RANK",     "WMTP_RUN_TOKEN",      "WMTP_RENDEZVOUS", "WMTP_RESTART_COUNT",
-    "WMTP_LIFE_LINE", "WMTP_LAUNCH_GRACE_S", "WMTP_ON_TERMINAL"};
+constexpr std::array<std::string_view, 12> kOurNames{
+    "RANK",           "LOCAL_RANK",          "WORLD_SIZE",       "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",     "WMTP_RUN_TOKEN",      "WMTP_RENDEZVOUS",  "WMTP_RESTART_COUNT",
+    "WMTP_LIFE_LINE", "WMTP_LAUNCH_GRACE_S", "WMTP_ON_TERMINAL", kNotesVariable};
 // An outer torchrun or pod would otherwise speak to our ranks through these.
 constexpr std::array<std::string_view, 5> kForeignPrefixes{"TORCHELASTIC_", "PET_", "ROLE_",
                                                            "GROUP_", "MASTER_"};

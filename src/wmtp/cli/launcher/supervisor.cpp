@@ -11,12 +11,13 @@
 #include "wmtp/cli/launcher/attempt.h"
 #include "wmtp/cli/launcher/rank_environment.h"
 #include "wmtp/cli/launcher/restart_policy.h"
+#include "wmtp/cli/launcher/run_notes.h"
 #include "wmtp/core/error.h"
 
 namespace wmtp::cli {
 namespace {
 
-// A new folder (0700) for the ranks' rendezvous, gone with the attempt.
+// A new folder (0700) that ranks and launcher share, gone with this object.
 class PrivateFolder {
  public:
   PrivateFolder() {
@@ -57,7 +58,12 @@ bool pause(std::chrono::seconds length, SignalInbox& signals, StopRequest& stop)
 
 }  // namespace
 
-int supervise(const LaunchOptions& options) {
+int supervise(const LaunchOptions& given) {
+  const PrivateFolder notes;
+  LaunchOptions options = given;
+  options.extra_environment.push_back(fmt::format("{}={}", kNotesVariable, notes.path().string()));
+  if (!options.newest_committed_step)
+    options.newest_committed_step = [&notes] { return newest_noted_step(notes.path()); };
   SignalInbox signals;
   RankOutput output(options);
   StopRequest stop;
@@ -71,9 +77,7 @@ int supervise(const LaunchOptions& options) {
         Attempt(options, output, signals, stop)
             .run(life_line, restart_count, run_token, "file://" + rendezvous.path().string());
     if (code == 0 || stop.since) return code;
-    const auto committed = options.newest_committed_step ? options.newest_committed_step()
-                                                         : std::optional<std::int64_t>{};
-    const auto wait = policy.next_pause(code, committed);
+    const auto wait = policy.next_pause(code, options.newest_committed_step());
     if (!wait) {
       if (is_retried(code))
         output.notice(log::Level::error,

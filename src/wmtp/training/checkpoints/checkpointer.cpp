@@ -11,6 +11,7 @@
 #include "wmtp/core/failpoint.h"
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
+#include "wmtp/training/checkpoints/state_check.h"
 
 namespace wmtp::training {
 namespace {
@@ -43,6 +44,8 @@ Checkpointer::Checkpointer(CheckpointSite site, comm::ProcessGroupSession& sessi
 }
 
 Checkpointer::~Checkpointer() {
+  // The run is failing: the ranks that a save under way waits for may be gone.
+  if (std::uncaught_exceptions() > 0) vote_.cancel();
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
@@ -82,7 +85,8 @@ bool Checkpointer::save(TrainableModel& model, const SavedState& state, SaveMark
   request.model = arena_.model();
   request.optim = arena_.optim();
   request.trainer_state = commit::trainer_state_text(to_json(state));
-  request.state_hash = sha256_hex(request.trainer_state);
+  request.state_hash =
+      sha256_hex(fmt::format("{}{}", request.trainer_state, replicated_digest(model)));
   request.texts = {{"config.yaml", site_.config_yaml}, {"config.json", site_.model_config}};
   job.marks = marks;
   job.blocked_s = seconds_since(begun);
@@ -107,6 +111,7 @@ std::vector<SaveOutcome> Checkpointer::outcomes() {
     ended.swap(ended_);
   }
   for (const SaveOutcome& outcome : ended) {
+    if (outcome.state_differs) throw Error(ErrorKind::numeric, "checkpoint", outcome.error);
     failed_in_a_row_ = outcome.saved ? 0 : failed_in_a_row_ + 1;
     if (failed_in_a_row_ >= site_.max_failed_saves)
       throw Error(ErrorKind::io, "checkpoint",
@@ -153,6 +158,8 @@ SaveOutcome Checkpointer::run(Job& job) {
   } catch (const std::exception& error) {
     // A checkpoint that is committed stays so, whatever a pointer or an old one does.
     outcome.error = error.what();
+    const auto* known = dynamic_cast<const Error*>(&error);
+    outcome.state_differs = known && known->kind() == ErrorKind::numeric;
     if (session_.rank() == 0) log::warn("checkpoint", "step {}: {}", outcome.step, outcome.error);
   }
   return outcome;

@@ -48,7 +48,8 @@ struct SaveOutcome {
   std::int64_t step = 0;
   std::string name;
   bool saved = false;
-  std::string error;  // of one that failed
+  std::string error;           // of one that failed
+  bool state_differs = false;  // why it failed: ranks hold different values of the same state
   double seconds = 0, blocked_s = 0;
 };
 
@@ -57,7 +58,7 @@ class Checkpointer {
   // COLLECTIVE, BLOCKS. Rank 0 makes the folder, takes the run's lock (Error config naming the
   // holder) and clears what killed runs left. BORROWS session.
   Checkpointer(CheckpointSite site, comm::ProcessGroupSession& session);
-  ~Checkpointer();  // waits for the save under way
+  ~Checkpointer();  // waits for the save under way; while an exception passes, abandons it
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
 
@@ -66,7 +67,8 @@ class Checkpointer {
   // a failure is told by outcomes().
   bool save(TrainableModel& model, const SavedState& state, SaveMarks marks, bool wait);
 
-  // Saves that ended since the last call. Error io after max_failed_saves failures in a row.
+  // Saves that ended since the last call. Error io after max_failed_saves failures in a row,
+  // numeric where the ranks' states differ.
   std::vector<SaveOutcome> outcomes();
   void wait();  // BLOCKS until the writer is idle
 

@@ -1,38 +1,42 @@
 #include "wmtp/training/checkpoints/resume.h"
 
-#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
-#include "wmtp/checkpoint/safetensors_tensor.h"
 #include "wmtp/commit/trainer_state.h"
 #include "wmtp/core/error.h"
 #include "wmtp/storage/atomic_file.h"
+#include "wmtp/training/checkpoints/read_elements.h"
 
 namespace wmtp::training {
 namespace {
 
-// Elements of a saved tensor, converted to the dtype of `out`.
-void read_elements(commit::CheckpointReader& reader, const std::string& name, std::int64_t begin,
-                   const Tensor& out) {
-  const commit::TensorRecord* record = reader.find(name);
-  if (!record)
-    throw Error(ErrorKind::config, "checkpoint",
-                fmt::format("{} holds no {}", reader.folder().string(), name),
-                "was it saved by a run with another model or other adapters?");
-  const auto dtype = checkpoint::to_dtype(record->dtype);
-  WMTP_CHECK(dtype, "a checkpoint holds a type nobody computes with");
-  const Tensor host = out.scalar_type() == *dtype && out.is_contiguous() && out.device().is_cpu()
-                          ? out
-                          : at::empty({out.numel()}, at::TensorOptions().dtype(*dtype));
-  reader.read(name, begin, out.numel(),
-              {static_cast<std::byte*>(host.data_ptr()), static_cast<std::size_t>(host.nbytes())});
-  if (!host.is_same(out)) out.copy_(host.view(out.sizes()));
-}
+// The loader of configurations reads files.
+class TextAsFile {
+ public:
+  explicit TextAsFile(const std::string& text) {
+    std::string folder = (std::filesystem::temp_directory_path() / "wmtp-config-XXXXXX").string();
+    if (!::mkdtemp(folder.data()))
+      throw Error(ErrorKind::io, "checkpoint", fmt::format("cannot create {}", folder),
+                  "point TMPDIR to a folder you may write");
+    folder_ = folder;
+    storage::write_file_atomically(path(), text);
+  }
+  ~TextAsFile() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  TextAsFile(const TextAsFile&) = delete;
+  TextAsFile& operator=(const TextAsFile&) = delete;
+  std::filesystem::path path() const { return folder_ / "config.yaml"; }
+
+ private:
+  std::filesystem::path folder_;
+};
 
 }  // namespace
 
@@ -65,23 +69,27 @@ std::optional<FoundState> find_state(const config::Config& config, const std::st
   found.reader = std::make_unique<commit::CheckpointReader>(local, request.save_dir / choice->name);
   found.state = saved_state_from_json(
       commit::parse_trainer_state(found.reader->text(commit::kTrainerStateFile), choice->name));
+  if (found.state.train.step != choice->step)
+    throw Error(
+        ErrorKind::checkpoint, "checkpoint",
+        fmt::format("{}: trainer_state.json is of step {}", choice->name, found.state.train.step));
   return found;
 }
 
-std::vector<std::string> compare_config(const std::string& saved_yaml,
-                                        const config::ResolvedConfig& now) {
-  // The loader reads files: the saved text becomes one for a moment.
-  const auto file =
-      std::filesystem::temp_directory_path() / fmt::format("wmtp-resume-{}.yaml", ::getpid());
-  storage::write_file_atomically(file, saved_yaml);
+config::ResolvedConfig load_saved_config(const std::string& saved_yaml,
+                                         const config::Environment& environment) {
+  const TextAsFile file(saved_yaml);
   config::LoadRequest request;
-  request.file = file;
+  request.file = file.path();
   request.defaults = "none";
+  request.env = environment;
   request.check_paths = false;
   request.check_available = false;
-  const config::ResolvedConfig saved = config::load_config(request);
-  std::error_code ignored;
-  std::filesystem::remove(file, ignored);
+  return config::load_config(request);
+}
+
+std::vector<std::string> compare_config(const config::ResolvedConfig& saved,
+                                        const config::ResolvedConfig& now) {
   std::map<std::string, const config::ResolvedKey*> before;
   for (const config::ResolvedKey& key : saved.keys) before[key.key] = &key;
   const auto& allowed = now.config.checkpoint.allow_config_change;

@@ -24,9 +24,13 @@ std::optional<FoundState> find_state(const config::Config& config, const std::st
                                      bool allow_fresh_start, const std::string& attempt,
                                      comm::ProcessGroupSession& session);
 
+// config.yaml of a checkpoint.
+config::ResolvedConfig load_saved_config(const std::string& saved_yaml,
+                                         const config::Environment& environment);
+
 // Error config listing the keys of class S that differ and are not in
 // checkpoint.allow_config_change; the others are returned as "key: old -> new".
-std::vector<std::string> compare_config(const std::string& saved_yaml,
+std::vector<std::string> compare_config(const config::ResolvedConfig& saved,
                                         const config::ResolvedConfig& now);
 
 // Weights, moments and counters of this rank; `base` fills what a LoRA-only checkpoint leaves out.

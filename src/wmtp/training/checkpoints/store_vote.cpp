@@ -24,7 +24,7 @@ std::optional<std::string> StoreVote::wait(std::string_view key,
   const std::string name(key);
   while (true) {
     if (auto value = store_.try_get(name, kMaxVoteBytes)) return value;
-    if (Clock::now() - begun > timeout) return std::nullopt;
+    if (cancelled_ || Clock::now() - begun > timeout) return std::nullopt;
     std::this_thread::sleep_for(kPause);
   }
 }

@@ -10,8 +10,9 @@ namespace wmtp::training {
 // One [T, V] per prediction head, fp32, on the host.
 using ProbeLogits = std::vector<Tensor>;
 
-// Tokens (7 i + 3) mod V, i < 16. COLLECTIVE where the transformer's weights are sharded.
-// `inv_freq_F` as in upload.h. BLOCKS.
+// Tokens (7 i + 3) mod V, i < 16. REQUIRES a transformer without a gradient sink; in a run, after
+// Runtime::begin_evaluation. COLLECTIVE where the weights are sharded. `inv_freq_F` as in upload.h.
+// BLOCKS.
 ProbeLogits probe_logits(model::Transformer& transformer, const Tensor& inv_freq_F);
 
 // The same of weights that are read unit by unit, computed on the host in fp32: memory is the root

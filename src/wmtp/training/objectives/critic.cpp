@@ -87,7 +87,8 @@ Numbers Critic::read(const StepFacts& facts, const HostTotals& totals) const {
   Numbers numbers;
   numbers.loss = options_.coef * totals.value("value_loss");
   const losses::CriticMetrics found = losses::critic_metrics(totals.values("critic"));
-  if (found.pairwise_accuracy)
+  // Rows that stand side by side by chance are no pairs.
+  if (options_.pairs && found.pairwise_accuracy)
     numbers.metrics.emplace_back("train/pairwise_accuracy", *found.pairwise_accuracy);
   if (options_.loss.type == losses::ValueLossType::lambda_return)
     numbers.metrics.emplace_back("train/lambda",
@@ -143,7 +144,7 @@ Numbers Critic::finish_evaluation(Totals& totals, comm::Communicator& group) {
   Numbers numbers;
   numbers.loss = options_.coef * host.value("value_loss");
   const losses::CriticMetrics found = losses::critic_metrics(host.values("critic"));
-  if (found.pairwise_accuracy)
+  if (options_.pairs && found.pairwise_accuracy)
     numbers.metrics.emplace_back("val/pairwise_accuracy", *found.pairwise_accuracy);
   if (const auto auc =
           auc_of(group.gather_bytes(as_bytes(stats_), comm::Communicator::kAllRanks, "auc")))

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "wmtp/core/error.h"
 #include "wmtp/core/failpoint.h"
 
 namespace wmtp::training {
@@ -90,8 +89,7 @@ void Rho1::begin_step(const StepFacts& facts, std::span<const DeviceBatch>) {
 
 Tensor Rho1::reference_nll(const DeviceBatch& batch) {
   if (batch.ref_nll_N.defined()) return batch.ref_nll_N;
-  WMTP_CHECK(reference_, "a batch without cached reference losses needs a reference model");
-  return reference_->next_token_nll(batch);
+  return reference_ ? reference_->next_token_nll(batch) : unread_signal(batch);
 }
 
 Tensor Rho1::reference_of(const Tensor& ref_nll_N, const model::Batch& batch, int head) {

@@ -9,6 +9,7 @@
 #include "wmtp/model/hf_config.h"
 #include "wmtp/model/init_weights.h"
 #include "wmtp/model/presets.h"
+#include "wmtp/training/lora_settings.h"
 #include "wmtp/training/memory_plan.h"
 #include "wmtp/training/merged_source.h"
 #include "wmtp/training/open_model.h"
@@ -146,20 +147,6 @@ parallel::ParallelOptions parallel_options(const config::Config& config, const R
   return options;
 }
 
-std::optional<model::LoraConfig> lora_of(const config::Config& config,
-                                         const model::ModelConfig& shape) {
-  if (!config.training.use_lora) return std::nullopt;
-  const config::Lora& lora = config.training.lora;
-  model::LoraConfig wanted;
-  wanted.rank = lora.rank;
-  wanted.alpha = lora.alpha;
-  wanted.dropout = lora.dropout;
-  wanted.targets = lora.target_modules;
-  wanted.scope = static_cast<model::LoraScope>(lora.scope);
-  wanted.train_heads = lora.train_heads;
-  return model::checked(wanted, shape);
-}
-
 enum Group : std::size_t { kPolicy, kLora, kValueHead, kFixedBias };
 
 optim::ParamGroups groups_of(const config::Config& config) {
@@ -239,28 +226,59 @@ parallel::Fill complete_fill(const config::Config& config, const ModelSource& so
   };
 }
 
-// What of activations is recomputed, and whether the run fits at all.
-void settle_memory(const config::Config& config, const RunSite& site, PolicyPlan& plan) {
+MemoryRequest memory_request(const config::Config& config, const RunSite& site,
+                             const PolicyPlan& plan) {
+  const AssembleOptions& assemble = plan.assemble;
   MemoryRequest request;
-  request.model = plan.assemble.model;
-  request.lora = plan.assemble.transformer.lora;
-  request.parallel = plan.assemble.parallel;
+  request.model = assemble.model;
+  request.lora = assemble.transformer.lora;
+  request.frozen = assemble.frozen;
+  request.heads = plan.predicts;
+  if (assemble.value_head) request.value_head = assemble.value_head->type;
+  if (plan.frozen) request.other = plan.frozen->memory_request();
+  request.parallel = assemble.parallel;
+  if (assemble.adamw.recipe == optim::Recipe::bf16_sr)
+    request.parallel.master_dtype = optim::master_dtype(assemble.adamw.recipe);
   request.world = site.world;
   request.tokens = config.training.batch_size * config.dataset.max_length *
                    (config.data_sampling.use_pairwise ? 2 : 1);
+  return request;
+}
+
+// The frozen model is replicated where that fits, and sharded before more is recomputed.
+bool place_frozen(MemoryRequest& request, std::int64_t limit_bytes, const FrozenPlan& frozen) {
+  const bool may_choose = frozen.placement == config::Placement::automatic && request.world > 1;
+  if (!may_choose) return fits(request, limit_bytes);
+  request.other->shard = false;
+  if (fits(request, limit_bytes)) return true;
+  request.other->shard = true;
+  return fits(request, limit_bytes);
+}
+
+// What of activations is recomputed, and whether the run fits at all.
+void settle_memory(const config::Config& config, const RunSite& site, PolicyPlan& plan) {
+  MemoryRequest request = memory_request(config, site, plan);
   const auto wanted = config.distributed.fsdp.activation_checkpointing;
-  if (wanted == config::Recompute::automatic) {
-    plan.assemble.transformer.recompute = choose_recompute(request, site.memory_bytes);
-    constexpr const char* kNames[] = {"none", "light", "block"};
-    plan.recompute_reason =
-        fmt::format("activation_checkpointing: {} is the least that fits into {:.1f} GiB",
-                    kNames[static_cast<int>(plan.assemble.transformer.recompute)],
-                    static_cast<double>(site.memory_bytes) / (1 << 30));
-    return;
+  const bool automatic = wanted == config::Recompute::automatic;
+  std::vector<model::Recompute> levels{model::Recompute::none, model::Recompute::light,
+                                       model::Recompute::block};
+  if (!automatic) levels = {static_cast<model::Recompute>(wanted)};
+  for (const model::Recompute level : levels) {
+    request.recompute = level;
+    if (plan.frozen ? place_frozen(request, site.memory_bytes, *plan.frozen)
+                    : fits(request, site.memory_bytes))
+      break;
   }
-  plan.assemble.transformer.recompute = static_cast<model::Recompute>(wanted);
-  request.recompute = plan.assemble.transformer.recompute;
   require_fit(request, site.memory_bytes);
+  plan.memory = plan_memory(request);
+  plan.assemble.transformer.recompute = request.recompute;
+  if (plan.frozen) plan.frozen->options.shard = request.other->shard;
+  if (!automatic) return;
+  constexpr const char* kNames[] = {"none", "light", "block"};
+  plan.recompute_reason =
+      fmt::format("activation_checkpointing: {} is the least that fits into {:.1f} GiB",
+                  kNames[static_cast<int>(request.recompute)],
+                  static_cast<double>(site.memory_bytes) / (1 << 30));
 }
 
 // Whether adapters alone say what this run learned, and what is asked of the export.
@@ -274,11 +292,6 @@ void settle_base(const config::Config& config, bool base_is_incomplete, PolicyPl
 }
 
 }  // namespace
-
-DType compute_dtype(config::DType wanted, c10::Device device) {
-  if (!device.is_cuda() || wanted == config::DType::fp32) return kFloat32;
-  return wanted == config::DType::fp16 ? kFloat16 : kBFloat16;
-}
 
 PolicyPlan plan_policy(const config::Config& config, const RunSite& site) {
   PolicyPlan plan;
@@ -299,6 +312,7 @@ PolicyPlan plan_policy(const config::Config& config, const RunSite& site) {
   const auto& tokenizer = config.models.policy.tokenizer_path;
   plan.tokenizer_folder = tokenizer ? checkpoint::locate_model(tokenizer->text, site.environment)
                                     : source.tokenizer_folder;
+  plan.predicts = !critic(config);
   AssembleOptions& assemble = plan.assemble;
   assemble.model = source.config;
   assemble.transformer.lora = lora_of(config, source.config);
@@ -314,7 +328,9 @@ PolicyPlan plan_policy(const config::Config& config, const RunSite& site) {
   assemble.adamw = adamw_of(config);
   assemble.step.max_grad_norm = config.training.max_grad_norm.value_or(0);
   plan.fill = complete_fill(config, source, assemble, site);
+  plan.frozen = plan_frozen(config, site, assemble.model.vocab_size, plan.tokenizer_folder);
   settle_memory(config, site, plan);
+  if (site.rank == 0) log::debug("train", "memory of a rank:\n{}", plan.memory.table());
   return plan;
 }
 

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include "wmtp/core/error.h"
-#include "wmtp/tokenizer/tokenizer.h"
-#include "wmtp/training/merged_source.h"
 #include "wmtp/training/objectives/critic.h"
 #include "wmtp/training/objectives/rho1.h"
 #include "wmtp/training/objectives/verifiable.h"
@@ -99,57 +97,6 @@ CriticOptions critic_options(const config::Config& config) {
   return options;
 }
 
-// The frozen model of the stage by the key that names it.
-struct FrozenWish {
-  std::string key, path;
-  config::DType dtype = config::DType::bf16;
-  config::Placement placement = config::Placement::automatic;
-  FrozenModelOptions::Use use = FrozenModelOptions::Use::next_token_nll;
-};
-
-std::optional<FrozenWish> wish_of(const config::Config& config) {
-  const config::Training& training = config.training;
-  if (config.experiment.stage == Stage::rho1) {
-    const config::ReferenceModel& reference = config.models.reference;
-    const bool is_path = reference.path.has_value();
-    const auto& location = is_path ? reference.path : reference.checkpoint_path;
-    if (!location)
-      throw Error(ErrorKind::config, "train", "rho1 needs a reference model",
-                  "set models.reference.path");
-    return FrozenWish{is_path ? "models.reference.path" : "models.reference.checkpoint_path",
-                      location->text, reference.dtype, reference.placement,
-                      FrozenModelOptions::Use::next_token_nll};
-  }
-  if (config.experiment.stage == Stage::verifiable &&
-      training.value.source == config::ValueSource::model &&
-      training.td.control != config::TdControl::random) {
-    const config::ValueModel& value = config.models.value_model;
-    if (!value.checkpoint_path)
-      throw Error(ErrorKind::config, "train", "value.source model needs a value model",
-                  "set models.value_model.checkpoint_path to a critic run");
-    return FrozenWish{"models.value_model.checkpoint_path", value.checkpoint_path->text,
-                      value.dtype, value.placement, FrozenModelOptions::Use::values};
-  }
-  return std::nullopt;
-}
-
-void require_same_tokens(const FrozenWish& wish, const ModelSource& source,
-                         const PolicyPlan& policy) {
-  if (source.config.vocab_size != policy.assemble.model.vocab_size)
-    throw Error(ErrorKind::config, "train",
-                fmt::format("{}: the model has {} tokens, the policy {}", wish.key,
-                            source.config.vocab_size, policy.assemble.model.vocab_size),
-                "both must use the same tokenizer: positions must mean the same tokens");
-  if (source.tokenizer_folder.empty() || policy.tokenizer_folder.empty()) return;
-  const auto theirs = tokenizer::load_tokenizer(source.tokenizer_folder);
-  const auto ours = tokenizer::load_tokenizer(policy.tokenizer_folder);
-  if (theirs->fingerprint() != ours->fingerprint())
-    throw Error(ErrorKind::config, "train",
-                fmt::format("{}: its tokenizer differs from the policy's ({} against {})", wish.key,
-                            theirs->fingerprint().substr(0, 12), ours->fingerprint().substr(0, 12)),
-                "positions must mean the same tokens in both models");
-}
-
 }  // namespace
 
 StageModels::StageModels(const config::Config& config, const RunSite& site,
@@ -161,22 +108,8 @@ StageModels::StageModels(const config::Config& config, const RunSite& site,
     ema_ = std::make_unique<weighting::EmaTracker>(
         weighting::EmaState{0, 1, 0, td.ema_momentum, td.ema_warmup_steps}, site.device);
   }
-  const auto wish = wish_of(config);
-  if (!wish || signals_cached) return;
-  const ModelSource source = merged_source(open_model_source(wish->path, site.environment));
-  require_same_tokens(*wish, source, policy);
-  FrozenModelOptions options;
-  options.use = wish->use;
-  options.dtype = compute_dtype(wish->dtype, site.device);
-  options.device = site.device;
-  options.loss_chunk_rows = config.runtime.loss_chunk_rows;
-  // auto: replicated while it takes at most a quarter of the rank's memory.
-  const std::int64_t bytes =
-      source.config.total_parameters() * static_cast<std::int64_t>(element_bytes(options.dtype));
-  options.shard = wish->placement == config::Placement::shard ||
-                  (wish->placement == config::Placement::automatic && site.world > 1 &&
-                   bytes > site.memory_bytes / 4);
-  frozen_ = std::make_unique<FrozenModel>(source, options, groups);
+  if (!policy.frozen || signals_cached) return;
+  frozen_ = std::make_unique<FrozenModel>(policy.frozen->source, policy.frozen->options, groups);
 }
 
 MakeObjective StageModels::objective() const {

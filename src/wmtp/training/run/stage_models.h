@@ -14,9 +14,8 @@ namespace wmtp::training {
 
 class StageModels {
  public:
-  // Loads the frozen model where the stage has one. Error config for another tokenizer or
-  // vocabulary than the policy's. `signals_cached`: every row's signal is on disk, no model is
-  // loaded.
+  // Loads the frozen model where the plan has one. `signals_cached`: every row's signal is on disk,
+  // no model is loaded.
   StageModels(const config::Config& config, const RunSite& site, const PolicyPlan& policy,
               const parallel::Groups& groups, bool signals_cached = false);
 

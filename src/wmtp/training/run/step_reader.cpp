@@ -1,5 +1,7 @@
 #include "wmtp/training/run/step_reader.h"
 
+#include <array>
+
 #include "wmtp/core/error.h"
 
 namespace wmtp::training {
@@ -27,18 +29,29 @@ void count_tokens(const data::HostBatch& host, StepInput& input) {
 
 }  // namespace
 
-DeviceBatch StepReader::upload_batch(const data::HostBatch& host, std::int64_t step) const {
+// Signals are looked up here and not by the loader's threads: which rows a run has kept by a step
+// then follows from its order alone.
+DeviceBatch StepReader::upload_batch(data::HostBatch& host, std::int64_t step) const {
+  const SignalSource& signals = options_.signals;
+  if (signals.cache && signals.read)
+    (signals.values ? host.value : host.ref_nll) = signals.cache->find(host);
   UploadOptions options;
   options.num_heads = options_.num_heads;
   options.inv_freq_F = options_.inv_freq_F;
   if (options_.dropout_seed) options.dropout = DropoutKey{*options_.dropout_seed, step};
-  return upload(host, options);
+  DeviceBatch batch = upload(host, options);
+  if (signals.cache && signals.read && host.num_tokens() == 0)  // one filler token
+    (signals.values ? batch.value_N : batch.ref_nll_N) =
+        upload(std::array{0.0F}, options.inv_freq_F.device());
+  batch.signal_cache = signals.cache;
+  if (signals.cache) batch.signal_rows = data::signal_rows(host);
+  return batch;
 }
 
 std::optional<ReadStep> StepReader::next(std::int64_t step) {
   ReadStep read;
   for (;;) {
-    const std::optional<data::HostBatch> host = loader_->next();
+    std::optional<data::HostBatch> host = loader_->next();
     if (!host) {
       WMTP_CHECK(read.input.micro_batches.empty(), "the loader ended inside a step");
       return std::nullopt;
@@ -55,7 +68,7 @@ std::optional<ReadStep> StepReader::next(std::int64_t step) {
 }
 
 std::optional<StepReader::EvaluationBatch> StepReader::next_evaluation() {
-  const std::optional<data::HostBatch> host = loader_->next();
+  std::optional<data::HostBatch> host = loader_->next();
   if (!host) return std::nullopt;
   return EvaluationBatch{upload_batch(*host, 0), facts_of(*host)};
 }

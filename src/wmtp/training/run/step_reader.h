@@ -15,12 +15,20 @@ struct ReadStep {
   std::vector<std::uint64_t> sample_ids;  // of this rank
 };
 
+// Signals of a frozen model that the batches of a set bring along. BORROWS.
+struct SignalSource {
+  data::SignalCache* cache = nullptr;  // null: none
+  bool values = false;                 // of a value model; otherwise losses of a reference
+  bool read = true;                    // false: new ones are kept, none is taken
+};
+
 class StepReader {
  public:
   struct Options {
     int num_heads = 1;
     Tensor inv_freq_F;
     std::optional<std::uint64_t> dropout_seed;  // none: evaluation
+    SignalSource signals = {};
   };
   StepReader(std::unique_ptr<data::Loader> loader, Options options)
       : loader_(std::move(loader)), options_(std::move(options)) {}
@@ -37,7 +45,7 @@ class StepReader {
   double wait_seconds() const { return loader_->wait_seconds(); }
 
  private:
-  DeviceBatch upload_batch(const data::HostBatch& host, std::int64_t step) const;
+  DeviceBatch upload_batch(data::HostBatch& host, std::int64_t step) const;
 
   std::unique_ptr<data::Loader> loader_;
   Options options_;

@@ -14,7 +14,9 @@
 #include "wmtp/tensor/cuda_plugin.h"
 #include "wmtp/tensor/host_memory.h"
 #include "wmtp/training/checkpoints/resume.h"
+#include "wmtp/training/checkpoints/state_check.h"
 #include "wmtp/training/flops.h"
+#include "wmtp/training/run/run_flops.h"
 
 namespace wmtp::training {
 namespace {
@@ -78,6 +80,28 @@ BestMetric best_metric(const config::Config& config) {
   return {"val/loss", false};
 }
 
+// What failing memory does; for tests.
+void flip_a_bit(TrainableModel& model) {
+  for (const parallel::UnitState& state : model.runtime().states())
+    if (state.master.defined()) {
+      state.master.view(at::kByte).narrow(0, 0, 1).bitwise_xor_(1);
+      return;
+    }
+}
+
+// The generators have no state but their key: with another one the run would not go on exactly.
+void require_same_seed(const SavedState& saved, const config::Config& config) {
+  const auto& allowed = config.checkpoint.allow_config_change;
+  const auto seed = static_cast<std::uint64_t>(config.runtime.seed);
+  if (saved.seed == seed ||
+      std::find(allowed.begin(), allowed.end(), "runtime.seed") != allowed.end())
+    return;
+  throw Error(ErrorKind::config, "checkpoint",
+              fmt::format("the checkpoint was saved with the seed {}, runtime.seed is {}",
+                          saved.seed, seed),
+              "go back to that seed, or name runtime.seed in checkpoint.allow_config_change");
+}
+
 std::optional<double> find(const Numbers& numbers, std::string_view name) {
   if (name == "val/loss") return numbers.loss;
   for (const auto& [key, value] : numbers.metrics)
@@ -96,12 +120,14 @@ Trainer::Trainer(const config::ResolvedConfig& config, const RunSite& site,
       options_(options),
       policy_(plan_policy(config_, site)),
       data_(config_, site, policy_, session.gather_group()),
-      stage_(config_, site, policy_, groups_of(session)),
+      signals_(config_, site, policy_.frozen, data_, session.gather_group()),
+      stage_(config_, site, policy_, groups_of(session), signals_.complete()),
       model_(std::make_unique<TrainableModel>(with_objective(policy_.assemble, stage_),
                                               groups_of(session))),
       validations_(validation_interval(config_), data_.train().size()),
       saves_({config_.checkpoint.save_checkpoint_every, config_.checkpoint.save_every_steps},
              data_.train().size()) {
+  if (stage_.frozen()) signals_.follow(*stage_.frozen());
   state_.cursor = data_.train().cursor_at(0, 0);
   checkpointer_ = std::make_unique<Checkpointer>(
       checkpoint_site(resolved_, options_, policy_, data_), session_);
@@ -116,7 +142,9 @@ void Trainer::resume() {
                           options_.run_id, session_);
   if (!found) return model_->runtime().fill(policy_.fill);
   Resumption resumption{found->name, found->state.layout.world_size, {}};
-  resumption.config_changes = compare_config(found->reader->text("config.yaml"), resolved_);
+  resumption.config_changes = compare_config(
+      load_saved_config(found->reader->text("config.yaml"), site_.environment), resolved_);
+  require_same_seed(found->state, config_);
   restore(*found, *model_, stage_.ema(), policy_.fill);
   state_ = found->state.train;
   state_.cursor = data::continue_from(found->state.train.cursor,
@@ -131,12 +159,8 @@ RunFacts Trainer::facts() const {
   facts.num_steps = num_steps_;
   facts.world = site_.world;
   facts.objective = &model_->objective();
-  const model::ModelConfig& shape = policy_.assemble.model;
   auto flops = [&](double span) {
-    if (!policy_.assemble.transformer.lora) return training_flops_per_token(shape, span);
-    return lora_flops_per_token(
-        shape, span,
-        static_cast<double>(model::lora_parameters(shape, *policy_.assemble.transformer.lora)));
+    return run_flops_per_token(policy_, !signals_.complete(), span);
   };
   facts.flops_per_token = flops(0);
   facts.flops_per_span = flops(1) - flops(0);
@@ -171,7 +195,7 @@ optim::Schedule Trainer::schedule() const {
 StepReader Trainer::reader_at(const data::Cursor& cursor) const {
   return StepReader(data_.train_loader(cursor),
                     {static_cast<int>(policy_.assemble.model.n_future), model_->inv_freq(),
-                     static_cast<std::uint64_t>(config_.runtime.seed)});
+                     static_cast<std::uint64_t>(config_.runtime.seed), signals_.train()});
 }
 
 std::uint64_t Trainer::run_samples() const {
@@ -193,6 +217,9 @@ RunEnd Trainer::run(RunReport* report, const Requests& requests) {
     if (!order_checked) session_.check_order();
     order_checked = true;
     settle(/*keep=*/1, report);
+    const std::int64_t every = config_.distributed.state_check_every;
+    if (every > 0 && state_.step % every == 0)
+      check_replicated(*model_, session_.reduce_group(), state_.step);
     const bool last = state_.step == num_steps_;
     if (last || validations_.due(state_.step, samples_before, run_samples())) {
       settle(/*keep=*/0, report);
@@ -277,6 +304,7 @@ bool Trainer::run_step(StepReader& reader, const Requests& requests) {
   const bool save_due = site_.rank == 0 && minutes && seconds_since(last_save_) > *minutes * 60;
   PendingResult running =
       model_->step().run(input, {.stop = requests.stop(), .save = save_due || requests.save_now()});
+  if (failpoint::pass("step.weights") == failpoint::Action::damage) flip_a_bit(*model_);
   const std::uint64_t samples_before = run_samples();
   ++state_.step;
   state_.cursor = read->cursor_after;
@@ -291,7 +319,8 @@ bool Trainer::run_step(StepReader& reader, const Requests& requests) {
   record.remaining.num_steps = num_steps_ - state_.step;
   record.data_wait_s = reader.wait_seconds() - waited_s_;
   waited_s_ = reader.wait_seconds();
-  pending_.push_back({std::move(running), record, std::move(read->sample_ids), started});
+  pending_.push_back(
+      {std::move(running), record, std::move(read->sample_ids), signals_.mark(), started});
   return true;
 }
 
@@ -300,6 +329,7 @@ void Trainer::settle(std::size_t keep, RunReport* report) {
     PendingStep step = std::move(pending_.front());
     pending_.pop_front();
     StepResult result = step.pending.read();
+    signals_.write(step.signals);
     failpoint::pass("step.report");
     state_.tokens_seen += static_cast<std::uint64_t>(result.num_tokens);
     stop_agreed_ = stop_agreed_ || result.stop;
@@ -337,8 +367,10 @@ void Trainer::count_skipped(const PendingStep& step, const StepResult& result) {
 std::optional<Numbers> Trainer::validate() {
   if (!data_.validation()) return std::nullopt;
   session_.watchdog().enter("validation", std::chrono::milliseconds(0));
-  StepReader reader(data_.validation_loader(),
-                    {static_cast<int>(policy_.assemble.model.n_future), model_->inv_freq(), {}});
+  StepReader reader(data_.validation_loader(), {static_cast<int>(policy_.assemble.model.n_future),
+                                                model_->inv_freq(),
+                                                {},
+                                                signals_.validation()});
   Totals totals = model_->step().make_totals();
   bool begun = false;
   while (const auto next = reader.next_evaluation()) {
@@ -347,7 +379,9 @@ std::optional<Numbers> Trainer::validate() {
     model_->runtime().begin_evaluation();
     model_->objective().evaluate(next->batch, totals);
   }
-  return model_->objective().finish_evaluation(totals, session_.reduce_group());
+  const Numbers numbers = model_->objective().finish_evaluation(totals, session_.reduce_group());
+  signals_.write(signals_.mark());
+  return numbers;
 }
 
 void Trainer::validate_and_report(RunReport* report) {
@@ -392,7 +426,10 @@ void Trainer::show_sample(RunReport* report) {
   const bool from_validation = data_.validation() != nullptr;
   StepReader reader(from_validation ? data_.validation_loader()
                                     : data_.train_loader(data_.train().cursor_at(0, 0)),
-                    {static_cast<int>(policy_.assemble.model.n_future), model_->inv_freq(), {}});
+                    {static_cast<int>(policy_.assemble.model.n_future),
+                     model_->inv_freq(),
+                     {},
+                     from_validation ? signals_.validation() : signals_.train()});
   const auto next = reader.next_evaluation();
   if (!next) return;
   model_->runtime().begin_evaluation(/*kind=*/2);

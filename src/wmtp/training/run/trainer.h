@@ -17,6 +17,7 @@
 #include "wmtp/training/run/run_data.h"
 #include "wmtp/training/run/run_report.h"
 #include "wmtp/training/run/stage_models.h"
+#include "wmtp/training/run/stage_signals.h"
 #include "wmtp/training/run/step_reader.h"
 #include "wmtp/training/run/train_state.h"
 
@@ -71,6 +72,7 @@ class Trainer {
     PendingResult pending;
     StepRecord record;
     std::vector<std::uint64_t> sample_ids;
+    std::size_t signals = 0;  // seen when it was started
     Clock::time_point started;
   };
   void resume();
@@ -98,6 +100,7 @@ class Trainer {
   TrainerOptions options_;
   PolicyPlan policy_;
   RunData data_;
+  StageSignals signals_;
   StageModels stage_;
   std::unique_ptr<TrainableModel> model_;
   TrainState state_;

@@ -1,0 +1,234 @@
+#include "wmtp/training/checkpoint_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <mutex>
+
+#include "wmtp/checkpoint/safetensors_tensor.h"
+#include "wmtp/checkpoint/weight_check.h"
+#include "wmtp/commit/folder.h"
+#include "wmtp/commit/reader.h"
+#include "wmtp/core/error.h"
+#include "wmtp/core/file.h"
+#include "wmtp/model/hf_config.h"
+#include "wmtp/model/presets.h"
+#include "wmtp/storage/file_system.h"
+#include "wmtp/training/checkpoints/read_elements.h"
+#include "wmtp/training/checkpoints/resume.h"
+#include "wmtp/training/lora_settings.h"
+#include "wmtp/training/run/policy.h"
+
+namespace wmtp::training {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(const std::string& fact, const std::string& hint = {}) {
+  throw Error(ErrorKind::config, "checkpoint", fact, hint);
+}
+
+// The tensors of model/ of a checkpoint.
+class CheckpointWeights final : public checkpoint::WeightSource {
+ public:
+  explicit CheckpointWeights(const fs::path& folder) : reader_(files_, folder) {
+    reader_.check_presence();
+    for (const auto& [name, record] : reader_.manifest().model_tensors) {
+      checkpoint::StoredTensor tensor;
+      tensor.name = name;
+      tensor.dtype = record.dtype;
+      tensor.shape = record.shape;
+      tensors_.push_back(std::move(tensor));
+    }
+  }
+
+  using WeightSource::read;
+  std::span<const checkpoint::StoredTensor> tensors() const override { return tensors_; }
+  void read(const checkpoint::StoredTensor& tensor, std::int64_t begin, Tensor dst) const override {
+    const std::lock_guard lock(mutex_);
+    read_elements(reader_, tensor.name, begin, dst);
+  }
+  std::string file_of(const checkpoint::StoredTensor&) const override {
+    return reader_.folder().string();
+  }
+
+  const commit::Manifest& manifest() const { return reader_.manifest(); }
+  std::string text(std::string_view path) const {
+    const std::lock_guard lock(mutex_);
+    return reader_.text(path);
+  }
+
+ private:
+  storage::LocalFileSystem files_;
+  mutable std::mutex mutex_;
+  mutable commit::CheckpointReader reader_;
+  std::vector<checkpoint::StoredTensor> tensors_;
+};
+
+// Parameters that a function fills in, as fp32 tensors.
+class FilledWeights final : public checkpoint::WeightSource {
+ public:
+  FilledWeights(const std::vector<layout::UnitSpec>& units, parallel::Fill fill, std::string origin)
+      : fill_(std::move(fill)), origin_(std::move(origin)) {
+    for (const layout::UnitSpec& unit : units)
+      params_.insert(params_.end(), unit.params.begin(), unit.params.end());
+    std::sort(params_.begin(), params_.end(),
+              [](const auto& a, const auto& b) { return a.name < b.name; });
+    for (const layout::ParamSpec& param : params_) {
+      checkpoint::StoredTensor tensor;
+      tensor.name = param.name;
+      tensor.dtype = checkpoint::StoredDtype::F32;
+      tensor.shape = param.shape;
+      tensors_.push_back(std::move(tensor));
+    }
+  }
+
+  using WeightSource::read;
+  std::span<const checkpoint::StoredTensor> tensors() const override { return tensors_; }
+  void read(const checkpoint::StoredTensor& tensor, std::int64_t begin, Tensor dst) const override {
+    const auto at = std::lower_bound(params_.begin(), params_.end(), tensor.name,
+                                     [](const auto& p, const auto& name) { return p.name < name; });
+    fill_(*at, begin, dst);
+  }
+  std::string file_of(const checkpoint::StoredTensor&) const override { return origin_; }
+
+ private:
+  parallel::Fill fill_;
+  std::string origin_;
+  std::vector<layout::ParamSpec> params_;
+  std::vector<checkpoint::StoredTensor> tensors_;
+};
+
+std::vector<layout::UnitSpec> units_of(const OpenedModel& opened) {
+  auto units = opened.lora ? model::lora_units(opened.config, *opened.lora)
+                           : model::model_units(opened.config);
+  if (opened.value_head)
+    units.push_back(model::value_head_unit(*opened.value_head, opened.config.dim));
+  return units;
+}
+
+// The run's own, else that of the model it started from; empty when neither is there any more.
+fs::path tokenizer_of(const config::PolicyModel& policy,
+                      const checkpoint::Environment& environment) {
+  try {
+    if (policy.tokenizer_path)
+      return checkpoint::locate_model(policy.tokenizer_path->text, environment);
+    if (model::find_preset(policy.path.text)) return {};
+    return open_model(policy.path.text, environment).folder.tokenizer_folder;
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+// The frozen base that a LoRA-only checkpoint leaves out, as the run had it.
+std::unique_ptr<checkpoint::WeightSource> base_of(const OpenedModel& opened, config::Config config,
+                                                  const checkpoint::Environment& environment,
+                                                  const std::string& base_model) {
+  auto& value_model = config.models.value_model.path;
+  const bool critic = config.experiment.stage == config::Stage::critic && value_model;
+  config::ModelLocation& place = critic ? *value_model : config.models.policy.path;
+  if (!base_model.empty()) place.text = base_model;
+  config.training.value.init_from.reset();  // the trained head is in the checkpoint
+  RunSite site;
+  site.rank = 1;  // nothing to say
+  site.memory_bytes = std::numeric_limits<std::int64_t>::max() / 2;
+  site.environment = environment;
+  try {
+    return std::make_unique<FilledWeights>(units_of(opened), plan_policy(config, site).fill,
+                                           place.text);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::config || !base_model.empty()) throw;
+    refuse(fmt::format("{} holds adapters only, and its base {} cannot be opened: {}",
+                       opened.folder.folder.string(), place.text, error.fact()),
+           "name the base with --base-model");
+  }
+}
+
+std::vector<commit::FoundCheckpoint> checkpoints_in(const fs::path& folder) {
+  const storage::LocalFileSystem files;
+  auto found = commit::find_checkpoints(files, folder, {});
+  std::erase_if(found, [&](const auto& one) { return !is_checkpoint(folder / one.name); });
+  return found;
+}
+
+fs::path newest_of(const fs::path& folder) {
+  const auto found = checkpoints_in(folder);
+  for (const commit::FoundCheckpoint& one : found)
+    if (one.model != found.front().model)
+      refuse(fmt::format("{} holds checkpoints of several models, {} and {}", folder.string(),
+                         found.front().model, one.model),
+             "name one checkpoint");
+  return folder / found.front().name;
+}
+
+// A file of a few bytes beside checkpoints that names one of them.
+fs::path follow_pointer(const fs::path& path) {
+  const std::string name = path.filename().string();
+  const bool named_so =
+      name.ends_with("-latest") || name.ends_with("-best") || name.ends_with("-final");
+  if (!named_so) return path;
+  std::string target = read_file(path, 4096, ErrorKind::config);
+  if (target.ends_with('\n')) target.pop_back();
+  const fs::path place = path.parent_path() / target;
+  if (!commit::parse_checkpoint_name(target) || !is_checkpoint(place))
+    refuse(fmt::format("{} names {:.80}, which is no checkpoint beside it", path.string(), target));
+  return place;
+}
+
+}  // namespace
+
+bool is_checkpoint(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path / commit::kManifestFile, ignored);
+}
+
+fs::path place_of_run(const fs::path& path) {
+  std::error_code ignored;
+  if (fs::is_regular_file(path, ignored)) return follow_pointer(path);
+  for (const char* own : {"manifest.json", "config.json", "params.json", "adapter_config.json"})
+    if (fs::exists(path / own, ignored)) return path;
+  if (!fs::is_directory(path, ignored)) return path;
+  if (fs::is_directory(path / "final", ignored)) return path / "final";
+  for (const fs::path& folder : {path, path / "checkpoints"})
+    if (!checkpoints_in(folder).empty()) return newest_of(folder);
+  return path;
+}
+
+OpenedModel open_checkpoint(const fs::path& folder, const checkpoint::Environment& environment,
+                            const std::string& base_model) {
+  auto weights = std::make_unique<CheckpointWeights>(folder);
+  const config::Config saved = load_saved_config(weights->text("config.yaml"), environment).config;
+  const fs::path shape_file = folder / "config.json";
+  const model::HfConfig shape = model::parse_hf_config(
+      parse_json(weights->text("config.json"), shape_file.string()), shape_file.string());
+  OpenedModel opened;
+  opened.config = shape.model;
+  opened.config.dtype = saved.models.policy.dtype == config::DType::fp32   ? "float32"
+                        : saved.models.policy.dtype == config::DType::fp16 ? "float16"
+                                                                           : "bfloat16";
+  opened.value_head = shape.extras.value_head;
+  opened.lora = lora_of(saved, opened.config);
+  if (!base_model.empty() && !opened.lora)
+    refuse(
+        fmt::format("{} has no adapters; a base model goes with adapters only", folder.string()));
+  if (opened.lora)
+    opened.base_model = base_model.empty() ? weights->manifest().fingerprints.base : base_model;
+  opened.folder.folder = folder;
+  opened.folder.config_file = shape_file;
+  opened.folder.config_format = checkpoint::ConfigFormat::hf_config;
+  opened.folder.tokenizer_folder = tokenizer_of(saved.models.policy, environment);
+  const bool adapters_only = weights->manifest().kind == commit::CheckpointKind::lora;
+  if (adapters_only)
+    opened.folder.weights =
+        checkpoint::overlay(base_of(opened, saved, environment, base_model), std::move(weights));
+  else
+    opened.folder.weights = std::move(weights);
+  checkpoint::WeightExpectations expected;
+  expected.units = units_of(opened);
+  expected.tied = opened.config.tied;
+  checkpoint::check_weights(*opened.folder.weights, expected);
+  return opened;
+}
+
+}  // namespace wmtp::training

@@ -1,0 +1,100 @@
+#include "wmtp/training/run/frozen_plan.h"
+
+#include <fmt/format.h>
+
+#include "wmtp/core/error.h"
+#include "wmtp/tokenizer/tokenizer.h"
+#include "wmtp/training/merged_source.h"
+
+namespace wmtp::training {
+namespace {
+
+using config::Stage;
+
+// The frozen model of the stage by the key that names it.
+struct FrozenWish {
+  std::string key, path;
+  config::DType dtype = config::DType::bf16;
+  config::Placement placement = config::Placement::automatic;
+  FrozenModelOptions::Use use = FrozenModelOptions::Use::next_token_nll;
+};
+
+std::optional<FrozenWish> wish_of(const config::Config& config) {
+  const config::Training& training = config.training;
+  if (config.experiment.stage == Stage::rho1) {
+    const config::ReferenceModel& reference = config.models.reference;
+    const bool is_path = reference.path.has_value();
+    const auto& location = is_path ? reference.path : reference.checkpoint_path;
+    if (!location)
+      throw Error(ErrorKind::config, "train", "rho1 needs a reference model",
+                  "set models.reference.path");
+    return FrozenWish{is_path ? "models.reference.path" : "models.reference.checkpoint_path",
+                      location->text, reference.dtype, reference.placement,
+                      FrozenModelOptions::Use::next_token_nll};
+  }
+  if (config.experiment.stage == Stage::verifiable &&
+      training.value.source == config::ValueSource::model &&
+      training.td.control != config::TdControl::random) {
+    const config::ValueModel& value = config.models.value_model;
+    if (!value.checkpoint_path)
+      throw Error(ErrorKind::config, "train", "value.source model needs a value model",
+                  "set models.value_model.checkpoint_path to a critic run");
+    return FrozenWish{"models.value_model.checkpoint_path", value.checkpoint_path->text,
+                      value.dtype, value.placement, FrozenModelOptions::Use::values};
+  }
+  return std::nullopt;
+}
+
+void require_same_tokens(const FrozenWish& wish, const ModelSource& source, std::int64_t vocab_size,
+                         const std::filesystem::path& tokenizer_folder) {
+  if (source.config.vocab_size != vocab_size)
+    throw Error(ErrorKind::config, "train",
+                fmt::format("{}: the model has {} tokens, the policy {}", wish.key,
+                            source.config.vocab_size, vocab_size),
+                "both must use the same tokenizer: positions must mean the same tokens");
+  if (source.tokenizer_folder.empty() || tokenizer_folder.empty()) return;
+  const auto theirs = tokenizer::load_tokenizer(source.tokenizer_folder);
+  const auto ours = tokenizer::load_tokenizer(tokenizer_folder);
+  if (theirs->fingerprint() != ours->fingerprint())
+    throw Error(ErrorKind::config, "train",
+                fmt::format("{}: its tokenizer differs from the policy's ({} against {})", wish.key,
+                            theirs->fingerprint().substr(0, 12), ours->fingerprint().substr(0, 12)),
+                "positions must mean the same tokens in both models");
+}
+
+}  // namespace
+
+DType compute_dtype(config::DType wanted, c10::Device device) {
+  if (!device.is_cuda() || wanted == config::DType::fp32) return kFloat32;
+  return wanted == config::DType::fp16 ? kFloat16 : kBFloat16;
+}
+
+FrozenRequest FrozenPlan::memory_request() const {
+  FrozenRequest request;
+  request.model = frozen_config(source, options.use);
+  request.units = frozen_units(source, options.use);
+  request.dtype = options.dtype;
+  request.shard = options.shard;
+  request.logits = options.use == FrozenModelOptions::Use::next_token_nll;
+  return request;
+}
+
+std::optional<FrozenPlan> plan_frozen(const config::Config& config, const RunSite& site,
+                                      std::int64_t vocab_size,
+                                      const std::filesystem::path& tokenizer_folder) {
+  const auto wish = wish_of(config);
+  if (!wish) return std::nullopt;
+  FrozenPlan plan;
+  plan.path = wish->path;
+  plan.source = merged_source(open_model_source(wish->path, site.environment));
+  require_same_tokens(*wish, plan.source, vocab_size, tokenizer_folder);
+  plan.placement = wish->placement;
+  plan.options.use = wish->use;
+  plan.options.dtype = compute_dtype(wish->dtype, site.device);
+  plan.options.device = site.device;
+  plan.options.loss_chunk_rows = config.runtime.loss_chunk_rows;
+  plan.options.shard = wish->placement == config::Placement::shard;
+  return plan;
+}
+
+}  // namespace wmtp::training

@@ -1,0 +1,32 @@
+// The model that a stage reads beside the one it trains, before it is loaded: the reference of
+// rho1, the value model of verifiable.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "wmtp/config/config.h"
+#include "wmtp/training/frozen_model.h"
+#include "wmtp/training/memory_plan.h"
+#include "wmtp/training/run/run_site.h"
+
+namespace wmtp::training {
+
+struct FrozenPlan {
+  std::string path;    // as the configuration names it
+  ModelSource source;  // adapters merged
+  FrozenModelOptions options;
+  config::Placement placement = config::Placement::automatic;
+
+  FrozenRequest memory_request() const;
+};
+
+// Reads headers only; nothing where the stage has none. Error config for another vocabulary or
+// tokenizer than the policy's, and for a value model without a value head.
+std::optional<FrozenPlan> plan_frozen(const config::Config& config, const RunSite& site,
+                                      std::int64_t vocab_size,
+                                      const std::filesystem::path& tokenizer_folder);
+
+// Compute dtype of models on that device: the CPU computes in fp32 whatever is set.
+DType compute_dtype(config::DType wanted, c10::Device device);
+
+}  // namespace wmtp::training

@@ -1,0 +1,31 @@
+#include "wmtp/training/run/run_flops.h"
+
+#include "wmtp/training/flops.h"
+
+namespace wmtp::training {
+namespace {
+
+double policy_flops(const PolicyPlan& policy, double span) {
+  const AssembleOptions& assemble = policy.assemble;
+  const model::ModelConfig& shape = assemble.model;
+  const bool logits = policy.predicts;
+  if (assemble.frozen) return forward_flops_per_token(shape, span, logits);
+  if (!assemble.transformer.lora) return 3 * forward_flops_per_token(shape, span, logits);
+  const auto adapters =
+      static_cast<double>(model::lora_parameters(shape, *assemble.transformer.lora));
+  return lora_flops_per_token(shape, span, adapters, logits);
+}
+
+}  // namespace
+
+double run_flops_per_token(const PolicyPlan& policy, bool reads_frozen, double span) {
+  double flops = policy_flops(policy, span);
+  if (const auto& head = policy.assemble.value_head)
+    flops += 6 * static_cast<double>(
+                     model::value_head_unit(head->type, policy.assemble.model.dim).numel());
+  if (!policy.frozen || !reads_frozen) return flops;
+  const FrozenRequest frozen = policy.frozen->memory_request();
+  return flops + forward_flops_per_token(frozen.model, span, frozen.logits);
+}
+
+}  // namespace wmtp::training

@@ -1,0 +1,19 @@
+// Copies of a checkpoint in which one thing is another, and all checksums fit: what a program that
+// forgets that thing would have written.
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <string_view>
+
+#include "wmtp/core/json.h"
+
+namespace wmtp::test {
+
+// `edit` changes trainer_state.json.
+void copy_with_state(const std::filesystem::path& from, const std::filesystem::path& to,
+                     const std::function<void(Json&)>& edit);
+// All tensors whose name ends so are zero. Returns how many there were.
+int copy_with_zeros(const std::filesystem::path& from, const std::filesystem::path& to,
+                    std::string_view tensors);
+
+}  // namespace wmtp::test

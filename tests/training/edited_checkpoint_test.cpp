@@ -1,0 +1,76 @@
+#include "training/edited_checkpoint.h"
+
+#include <cstring>
+
+#include "support/temp_dir.h"
+#include "wmtp/commit/manifest.h"
+#include "wmtp/core/checksum.h"
+
+namespace wmtp::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+commit::Manifest manifest_of(const fs::path& folder) {
+  return commit::parse_manifest(slurp(folder / "manifest.json"), folder.string());
+}
+
+void write_manifest(const fs::path& folder, commit::Manifest& manifest) {
+  write_file(folder / "manifest.json", commit::to_text(manifest));
+}
+
+void copy_folder(const fs::path& from, const fs::path& to) {
+  fs::create_directories(to.parent_path());
+  fs::copy(from, to, fs::copy_options::recursive);
+}
+
+// Zeroes a box in the bytes of its file; its new CRC.
+std::uint32_t zero_box(std::string& bytes, const std::string& tensor) {
+  std::uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, bytes.data(), 8);
+  const Json header = Json::parse(bytes.substr(8, header_bytes));
+  const auto range = header.at(tensor).at("data_offsets").get<std::vector<std::size_t>>();
+  char* begin = bytes.data() + 8 + header_bytes + range[0];
+  std::memset(begin, 0, range[1] - range[0]);
+  return crc32c(std::string_view(begin, range[1] - range[0]));
+}
+
+}  // namespace
+
+void copy_with_state(const fs::path& from, const fs::path& to,
+                     const std::function<void(Json&)>& edit) {
+  copy_folder(from, to);
+  commit::Manifest manifest = manifest_of(to);
+  Json state = Json::parse(slurp(to / "trainer_state.json"));
+  edit(state);
+  const std::string text = state.dump();
+  for (commit::FileRecord& file : manifest.files)
+    if (file.path == "trainer_state.json") {
+      file.bytes = text.size();
+      file.sha256 = sha256_hex(text);
+      file.crc32c = crc32c(text);
+    }
+  write_file(to / "trainer_state.json", text);
+  write_manifest(to, manifest);
+}
+
+int copy_with_zeros(const fs::path& from, const fs::path& to, std::string_view tensors) {
+  copy_folder(from, to);
+  commit::Manifest manifest = manifest_of(to);
+  int found = 0;
+  for (commit::FileRecord& file : manifest.files) {
+    if (!file.is_shard()) continue;
+    std::string bytes = slurp(to / file.path);
+    for (commit::BoxRecord& box : file.boxes) {
+      if (!box.tensor.ends_with(tensors)) continue;
+      box.crc32c = zero_box(bytes, box.tensor);
+      ++found;
+    }
+    file.sha256 = sha256_hex(bytes);
+    write_file(to / file.path, bytes);
+  }
+  write_manifest(to, manifest);
+  return found;
+}
+
+}  // namespace wmtp::test

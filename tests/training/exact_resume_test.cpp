@@ -1,0 +1,315 @@
+// Exact resume: a run that is cut after any step and goes on ends with the state of the run that
+// was not, bit for bit, and whatever item of the state is left out is noticed.
+// With WMTP_SOAK (make soak) every cut runs to the end; otherwise cuts go on for some steps (the
+// state there being equal, the rest follows from the next cut).
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "support/multi_process.h"
+#include "support/temp_dir.h"
+#include "training/edited_checkpoint.h"
+#include "training/tiny_run.h"
+#include "wmtp/core/failpoint.h"
+
+namespace wmtp::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kStepsAfterCut = 3;
+
+bool soak() {
+  const char* factor = std::getenv("WMTP_SOAK");
+  return factor && std::atoi(factor) > 1;
+}
+
+std::string save_dir(const fs::path& folder) {
+  return "checkpoint.save_dir=" + folder.string();
+}
+
+void arm(const std::string& spec, int rank = 0) {
+  failpoint::configure({.spec = spec, .rank = rank, .log_path = {}});
+}
+
+// One folder of runs: the straight one, saved after every step, and those that go on from it.
+class Runs {
+ public:
+  Runs(comm::ProcessGroupSession& session, fs::path folder, TinyStage stage)
+      : session_(session), folder_(std::move(folder)), stage_(std::move(stage)) {}
+
+  fs::path straight_dir() const { return folder_ / (name() + "-straight"); }
+  fs::path straight(std::int64_t step) const { return straight_dir() / checkpoint_at(step); }
+
+  // The eighth step is spoiled, so that skipped steps are part of the story.
+  void run_straight() {
+    arm("step.loss:nth=8=damage", session_.rank());
+    TinyRun run(session_, folder_, stage_,
+                {save_dir(straight_dir()), "checkpoint.save_every_steps=1"});
+    ASSERT_EQ(run.run(), training::RunEnd::completed);
+    arm("", session_.rank());
+  }
+
+  // Goes on from `checkpoint` (after the spoiled step), saves into a folder of its own; the hash of
+  // its last state and the step of that.
+  struct End {
+    std::string hash;
+    std::int64_t step = 0;
+  };
+  End go_on(const fs::path& checkpoint, std::optional<std::int64_t> stop_at,
+            std::vector<std::string> overrides = {}) {
+    const fs::path out = folder_ / fmt::format("{}-cut-{}", name(), ++num_runs_);
+    overrides.insert(overrides.begin(),
+                     {save_dir(out), "checkpoint.resume=" + checkpoint.string()});
+    End end;
+    {
+      TinyRun run(session_, folder_, stage_, std::move(overrides));
+      run.run(stop_at);
+      end.step = run.trainer().state().step;
+    }
+    session_.gather_group().barrier("test");
+    end.hash = state_hash(out / checkpoint_at(end.step));
+    session_.gather_group().barrier("test");
+    if (session_.rank() == 0) fs::remove_all(out);
+    return end;
+  }
+
+  // Before the spoiled step the point must be armed anew.
+  End cut_at(std::int64_t step, bool to_the_end) {
+    arm(step < 8 ? fmt::format("step.loss:nth={}=damage", 8 - step) : "", session_.rank());
+    return go_on(straight(step), to_the_end ? std::nullopt : std::optional(step + kStepsAfterCut));
+  }
+
+  void expect_all_cuts(std::int64_t every, bool to_the_end) {
+    run_straight();
+    for (std::int64_t step = 1; step < kTinySteps; step += every) {
+      const End end = cut_at(step, to_the_end || soak());
+      EXPECT_GE(end.step, std::min(step + kStepsAfterCut, kTinySteps));
+      EXPECT_EQ(end.hash, state_hash(straight(end.step))) << name() << " cut after step " << step;
+    }
+  }
+
+ private:
+  std::string name() const { return stage_.stage + (stage_.lora ? "-lora" : ""); }
+
+  comm::ProcessGroupSession& session_;
+  fs::path folder_;
+  TinyStage stage_;
+  int num_runs_ = 0;
+};
+
+class ExactResume : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    at::set_num_threads(1);
+    make_tiny_data(folder_.path());
+  }
+  void TearDown() override { arm(""); }
+
+  TempDir folder_;
+  std::unique_ptr<comm::ProcessGroupSession> session_ = single_session();
+};
+
+TEST_F(ExactResume, EveryCutOfVerifiableWithAdaptersToTheEnd) {
+  Runs(*session_, folder_.path(), {"verifiable", true}).expect_all_cuts(1, /*to_the_end=*/true);
+}
+
+TEST_F(ExactResume, EveryCutOfVerifiable) {
+  Runs(*session_, folder_.path(), {"verifiable", false}).expect_all_cuts(1, false);
+}
+
+TEST_F(ExactResume, EveryCutOfCritic) {
+  for (const bool lora : {false, true})
+    Runs(*session_, folder_.path(), {"critic", lora}).expect_all_cuts(1, false);
+}
+
+TEST_F(ExactResume, EveryCutOfBaselineAndOfRho1AgainstOneOfItsCheckpoints) {
+  for (const bool lora : {false, true}) {
+    Runs baseline(*session_, folder_.path(), {"baseline", lora});
+    baseline.expect_all_cuts(1, false);
+    Runs(*session_, folder_.path(), {"rho1", lora, baseline.straight(20).string()})
+        .expect_all_cuts(1, false);
+  }
+}
+
+TEST_F(ExactResume, SavingChangesNothing) {
+  Runs runs(*session_, folder_.path(), {"verifiable", true});
+  runs.run_straight();
+  arm("step.loss:nth=8=damage");
+  TinyRun quiet(*session_, folder_.path(), {"verifiable", true},
+                {save_dir(folder_ / "quiet"), "checkpoint.async=true"});
+  EXPECT_EQ(quiet.run(), training::RunEnd::completed);
+  EXPECT_EQ(state_hash(folder_ / "quiet" / checkpoint_at(kTinySteps)),
+            state_hash(runs.straight(kTinySteps)));
+}
+
+TEST_F(ExactResume, WithTwoThreads) {
+  at::set_num_threads(2);
+  Runs(*session_, folder_.path(), {"verifiable", true}).expect_all_cuts(7, true);
+}
+
+// Every item, put back to what it is at the start of a run.
+struct Omission {
+  const char* name;
+  std::function<void(Json&)> edit;
+};
+
+std::vector<Omission> omissions() {
+  return {
+      {"applied_updates", [](Json& s) { s["optimizer"]["applied_updates"] = 0; }},
+      {"plateau factor", [](Json& s) { s["schedule"]["plateau_factor"] = 1.0; }},
+      {"plateau best", [](Json& s) { s["schedule"]["plateau_best"] = nullptr; }},
+      {"plateau waited", [](Json& s) { s["schedule"]["plateau_waited"] = 0; }},
+      {"skipped steps", [](Json& s) { s["schedule"]["skipped_steps"] = 0; }},
+      {"ema mean", [](Json& s) { s["ema"]["ema_mean"] = 0.0; }},
+      {"ema std", [](Json& s) { s["ema"]["ema_std"] = 1.0; }},
+      {"ema count", [](Json& s) { s["ema"]["step_count"] = 0; }},
+      {"cursor epoch", [](Json& s) { s["cursor"]["epoch"] = 0; }},
+      {"cursor samples", [](Json& s) { s["cursor"]["samples_taken"] = 0; }},
+      {"seed", [](Json& s) { s["rng"]["seed"] = 0; }},
+      {"step", [](Json& s) { s["step"] = 0; }},
+      {"samples seen", [](Json& s) { s["samples_seen"] = 0; }},
+      {"tokens seen", [](Json& s) { s["tokens_seen"] = 0; }},
+      {"best value", [](Json& s) { s["best"]["value"] = 1e9; }},
+      {"best step", [](Json& s) { s["best"]["step"] = 0; }},
+      {"best", [](Json& s) { s["best"] = nullptr; }},
+      {"early stop", [](Json& s) { s["early_stop"]["without_best"] = 0; }},
+  };
+}
+
+// A checkpoint at which every item differs from its value at the start.
+std::int64_t telling_step(const Runs& runs) {
+  for (std::int64_t step = 20; step < kTinySteps - kStepsAfterCut; ++step) {
+    const Json state = Json::parse(slurp(runs.straight(step) / "trainer_state.json"));
+    bool tells = true;
+    for (const Omission& omission : omissions()) {
+      Json edited = state;
+      omission.edit(edited);
+      tells = tells && edited != state;
+    }
+    if (tells) return step;
+  }
+  return -1;
+}
+
+TEST_F(ExactResume, EveryItemLeftOutIsNoticed) {
+  Runs runs(*session_, folder_.path(), {"verifiable", true});
+  runs.run_straight();
+  const std::int64_t step = telling_step(runs);
+  ASSERT_GT(step, 0) << "no step at which every item has a value of its own";
+  const fs::path good = runs.straight(step);
+  int number = 0;
+  // Refused, or another state after a few steps.
+  const auto is_noticed = [&](const fs::path& checkpoint) {
+    try {
+      const auto end = runs.go_on(checkpoint, step + 1);
+      return end.hash != state_hash(runs.straight(end.step));
+    } catch (const Error&) {
+      return true;
+    }
+  };
+  const auto fresh = [&] { return folder_ / std::to_string(++number) / checkpoint_at(step); };
+  const fs::path control = fresh();
+  copy_with_state(good, control, [](Json&) {});
+  EXPECT_FALSE(is_noticed(control)) << "the control: nothing was left out";
+  for (const Omission& omission : omissions()) {
+    const fs::path copy = fresh();
+    copy_with_state(good, copy, omission.edit);
+    EXPECT_TRUE(is_noticed(copy)) << omission.name;
+  }
+  for (const char* tensors :
+       {"model.embed_tokens.weight", "model.norm.weight", "q_proj.weight", "lora_A.weight",
+        "lora_B.weight", "value_head.mlp.0.weight", ".exp_avg", ".exp_avg_sq",
+        "lora_B.weight.exp_avg", "value_head.mlp.0.weight.exp_avg_sq"}) {
+    const fs::path copy = fresh();
+    ASSERT_GT(copy_with_zeros(good, copy, tensors), 0) << tensors;
+    EXPECT_TRUE(is_noticed(copy)) << tensors;
+  }
+}
+
+// max_bad_steps counts over a cut: the step before it was spoiled, the one after it too.
+TEST_F(ExactResume, BadStepsInARowAreCountedOverACut) {
+  Runs runs(*session_, folder_.path(), {"baseline", false});
+  runs.run_straight();
+  const auto spoiled_again = [&](const fs::path& checkpoint) {
+    arm("step.loss:nth=1=damage");
+    runs.go_on(checkpoint, 10);
+  };
+  EXPECT_THROW(spoiled_again(runs.straight(8)), Error);
+  const fs::path forgot = folder_ / "forgot" / checkpoint_at(8);
+  copy_with_state(runs.straight(8), forgot, [](Json& s) { s["schedule"]["bad_in_a_row"] = 0; });
+  EXPECT_NO_THROW(spoiled_again(forgot));
+}
+
+TEST_F(ExactResume, LoraOnlyCheckpointsGoOnFromTheBaseTheyName) {
+  const TinyStage stage{"baseline", true};
+  const std::vector<std::string> only{"checkpoint.save_lora_only=true"};
+  Runs runs(*session_, folder_.path(), stage);
+  runs.run_straight();
+  const auto small = runs.go_on(runs.straight(10), std::nullopt, only);
+  EXPECT_NE(small.hash, state_hash(runs.straight(kTinySteps))) << "the base is left out";
+  TinyRun part(*session_, folder_.path(), stage,
+               {save_dir(folder_ / "part"), only.front(),
+                "checkpoint.resume=" + runs.straight(10).string()});
+  part.run(20);
+  const fs::path cut = folder_ / "part" / checkpoint_at(part.trainer().state().step);
+  EXPECT_EQ(runs.go_on(cut, std::nullopt, only).hash, small.hash);
+}
+
+// What may change: the state loads, the same samples come in the same order.
+TEST_F(ExactResume, PrecisionAndMicroBatchesMayChange) {
+  Runs runs(*session_, folder_.path(), {"baseline", false});
+  runs.run_straight();
+  const std::string all = "training.optimizer.precision=";
+  const fs::path rounded_dir = folder_ / "rounded";
+  TinyRun rounded(
+      *session_, folder_.path(), {"baseline", false},
+      {save_dir(rounded_dir), "checkpoint.resume=" + runs.straight(20).string(), all + "bf16_sr"});
+  rounded.run(25);
+  const std::int64_t step = rounded.trainer().state().step;
+  EXPECT_EQ(rounded.trainer().state().cursor.samples_taken,
+            static_cast<std::uint64_t>(step) * 2 % 24);
+  const auto back = runs.go_on(rounded_dir / checkpoint_at(step), std::nullopt, {all + "fp32"});
+  EXPECT_EQ(back.step, kTinySteps);
+  TinyRun split(*session_, folder_.path(), {"baseline", false},
+                {save_dir(folder_ / "split"), "checkpoint.resume=" + runs.straight(20).string(),
+                 "training.batch_size=1", "training.gradient_accumulation_steps=2"});
+  EXPECT_EQ(split.run(), training::RunEnd::completed);
+  const training::TrainState& end = split.trainer().state();
+  EXPECT_EQ(end.samples_seen, static_cast<std::uint64_t>(kTinySteps) * 2);
+  const Json straight = Json::parse(slurp(runs.straight(kTinySteps) / "trainer_state.json"));
+  EXPECT_EQ(Json(data::to_json(end.cursor)), straight.at("cursor"));
+  EXPECT_NEAR(end.best->value, straight.at("best").at("value").get<double>(), 0.05);
+}
+
+// COLLECTIVE: all ranks of a launch in one folder.
+void expect_cuts_on_ranks(const std::vector<TinyStage>& stages, std::int64_t every) {
+  at::set_num_threads(1);
+  auto session = comm::ProcessGroupSession::start(comm::discover(comm::process_environment()), {});
+  session->connect();
+  if (session->rank() == 0) make_tiny_data(worker_folder());
+  session->gather_group().barrier("data");
+  for (const TinyStage& stage : stages)
+    Runs(*session, worker_folder(), stage).expect_all_cuts(every, false);
+  session->finish();
+}
+
+TEST(ExactResumeMultirank, EveryCutOfVerifiableWithAdaptersOnTwoRanks) {
+  if (!is_worker()) return expect_success(launch_ranks({.ranks = 2, .timeout_s = 600}));
+  expect_cuts_on_ranks({{"verifiable", true}}, 1);
+}
+
+TEST(ExactResumeMultirank, FiveCutsOfTheOthersOnTwoRanks) {
+  if (!is_worker()) return expect_success(launch_ranks({.ranks = 2, .timeout_s = 600}));
+  expect_cuts_on_ranks({{"baseline", false}, {"baseline", true}, {"critic", false}}, 8);
+}
+
+TEST(ExactResumeMultirank, ThreeCutsOnFourRanks) {
+  if (!is_worker()) return expect_success(launch_ranks({.ranks = 4, .timeout_s = 600}));
+  expect_cuts_on_ranks({{"verifiable", false}}, 16);
+}
+
+}  // namespace
+}  // namespace wmtp::test
