@@ -35,6 +35,12 @@ def documents(run):
             yield [(here["v"] - before["v"], here["w"]) for before, here in zip(targets, targets[1:])]
 
 
+def mean_weights(pairs, beyond):
+    """Of the tokens that raise the value by more than `beyond`, and of those that lower it so."""
+    return (statistics.mean(weight for gain, weight in pairs if gain > beyond),
+            statistics.mean(weight for gain, weight in pairs if gain < -beyond))
+
+
 def test_baseline_loss_falls_by_half(trained):
     losses = trained.baseline.values("val/loss")
     assert losses[-1] < 0.5 * losses[0], losses
@@ -52,18 +58,15 @@ def test_critic_tells_right_from_wrong(trained):
 
 
 def test_verifiable_weighs_what_raises_the_value(trained):
-    # Advantages look ahead (lambda .95), so the gain of the token itself is only part of its weight ...
-    gains, weights = zip(*[pair for document in documents(trained.verifiable) for pair in document])
-    assert statistics.correlation(gains, weights) > 0.1
-    # ... and the right solution (first of the validation set), whose value climbs, outweighs the wrong one.
-    right, wrong = (statistics.mean(weight for _, weight in document) for document in documents(trained.verifiable))
-    assert right > 1.2 * wrong
+    # Advantages look ahead (lambda .95), so the gain of the token itself is only part of its weight.
+    pairs = [pair for document in documents(trained.verifiable) for pair in document]
+    assert statistics.correlation(*zip(*pairs)) > 0.15
+    raising, lowering = mean_weights(pairs, beyond=0)
+    assert raising > 1.1 * lowering
     # The one-step error is the gain itself.
     td0 = trained.train("verifiable", "td0", "training.td.mode=td0", "training.max_steps=3")
-    pairs = [pair for document in documents(td0) for pair in document]
-    raising = [weight for gain, weight in pairs if gain > 0.01]
-    lowering = [weight for gain, weight in pairs if gain < -0.01]
-    assert statistics.mean(raising) > 1.02 and statistics.mean(lowering) < 0.98, (raising, lowering)
+    raising, lowering = mean_weights([pair for document in documents(td0) for pair in document], beyond=0.01)
+    assert raising > 1.02 and lowering < 0.98, (raising, lowering)
 
 
 def test_rho1_selects_its_share(trained):
