@@ -19,7 +19,7 @@ void write_manifest(const fs::path& folder, commit::Manifest& manifest) {
   write_file(folder / "manifest.json", commit::to_text(manifest));
 }
 
-void copy(const fs::path& from, const fs::path& to) {
+void copy_folder(const fs::path& from, const fs::path& to) {
   fs::create_directories(to.parent_path());
   fs::copy(from, to, fs::copy_options::recursive);
 }
@@ -39,7 +39,7 @@ std::uint32_t zero_box(std::string& bytes, const std::string& tensor) {
 
 void copy_with_state(const fs::path& from, const fs::path& to,
                      const std::function<void(Json&)>& edit) {
-  copy(from, to);
+  copy_folder(from, to);
   commit::Manifest manifest = manifest_of(to);
   Json state = Json::parse(slurp(to / "trainer_state.json"));
   edit(state);
@@ -55,7 +55,7 @@ void copy_with_state(const fs::path& from, const fs::path& to,
 }
 
 int copy_with_zeros(const fs::path& from, const fs::path& to, std::string_view tensors) {
-  copy(from, to);
+  copy_folder(from, to);
   commit::Manifest manifest = manifest_of(to);
   int found = 0;
   for (commit::FileRecord& file : manifest.files) {
