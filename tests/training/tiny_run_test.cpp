@@ -29,7 +29,7 @@ training:
   max_steps: {steps}
   batch_size: 2
   learning_rate: 1e-2
-  lr_scheduler: {{type: plateau, patience: 2, factor: 0.9, warmup_ratio: 0.05}}
+  lr_scheduler: {{type: plateau, patience: 1, factor: 0.5, warmup_ratio: 0.05}}
   eval_every_steps: 3
   early_stop_patience: 1000
   max_bad_steps: 2
@@ -40,8 +40,6 @@ checkpoint:
   save_checkpoint_every: null
   save_total_limit: null
   save_best: false
-  # Upside down, so that validations without a new best, and what counts them, come early.
-  best_metric: {{name: val/loss, mode: max}}
   export_on_finish: none
   async: false
 runtime: {{device: cpu, run_dir: {data}/run, cache_dir: {data}/cache}}

@@ -32,9 +32,11 @@ ExportSpec spec_of(Trainer& trainer, ExportFormat format, const std::string& con
   spec.config = policy.assemble.model;
   spec.lora = policy.assemble.transformer.lora;
   if (policy.assemble.value_head) spec.value_head = policy.assemble.value_head->type;
-  spec.dtype = config.models.policy.dtype == config::DType::fp32   ? kFloat32
-               : config.models.policy.dtype == config::DType::fp16 ? kFloat16
-                                                                   : kBFloat16;
+  // Adapters are small and their masters fp32: nothing is gained by rounding them.
+  if (format != ExportFormat::peft)
+    spec.dtype = config.models.policy.dtype == config::DType::fp32   ? kFloat32
+                 : config.models.policy.dtype == config::DType::fp16 ? kFloat16
+                                                                     : kBFloat16;
   spec.keep_mtp = true;
   spec.tokenizer_folder = trainer.data().tokenizer_folder();
   spec.base_model = policy.base_model;
