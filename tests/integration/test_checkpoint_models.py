@@ -157,7 +157,7 @@ def test_a_warm_start_takes_the_weights_alone(full, adapted):
     """The first validation of a run that starts from a checkpoint is the last one of the run before."""
     def validations(done):
         lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-        return [line["loss"] for line in lines if line["type"] == "validation"]
+        return [line["loss"] for line in lines if line["type"] == "eval"]
 
     last = validations(full.run("again", "--resume", full.checkpoint("run", 10)))[-1]
     for source, path in ((full, full.checkpoint("again", 20)), (full, full.folder / "again")):

@@ -86,7 +86,7 @@ def kill(pid):
 def test_fifty_kills_change_nothing(wmtp, tmp_path):
     if not wmtp.json("version")["features"]["failpoints"]:
         pytest.skip("a release build")
-    steps = 60 * KILLS
+    steps = 20 * KILLS
     runs = TinyRuns(wmtp, tmp_path, steps=steps, every=2)
     runs.run("calm", ranks=2, checkpoint__save_every_steps=steps)
     storms = [Storm(runs, f"storm{i}", seed=i) for i in range(STORMS)]
