@@ -20,8 +20,8 @@ struct PolicyPlan {
   parallel::Fill fill;       // weights of every trainable unit, value head and adapters included
   std::filesystem::path tokenizer_folder;  // empty: the model brings none and none is named
   std::string base_model;                  // as the user named it
-  bool adapters_suffice = false;  // base_model holds all that an adapter of this run does not
-  std::string recompute_reason;   // what `auto` chose, or empty
+  bool adapters_suffice = false;     // base_model holds all that an adapter of this run does not
+  std::string recompute_reason;      // what `auto` chose, or empty
   std::optional<FrozenPlan> frozen;  // the stage's, to be loaded beside
   MemoryPlan memory;                 // of a rank
 };

@@ -105,8 +105,8 @@ void RunReport::step(const StepRecord& record) {
                    record.step == 1 || record.step == facts_.num_steps;
   if (!due) return;
   last_step_ = step_values(record, tokens_per_s, samples_ / seconds, mfu);
-  if (progress.memory_used_gib)
-    last_step_.emplace_back("system/host_memory_gb", *progress.memory_used_gib);
+  if (facts_.memory)
+    for (auto& named : facts_.memory()) last_step_.push_back(std::move(named));
   write(record.step, last_step_);
   tokens_ = squares_ = samples_ = seconds_ = wait_s_ = 0;
 }

@@ -37,7 +37,8 @@ struct RunFacts {
   double flops_per_span = 0;         // what one token of attention span adds
   std::optional<double> peak_flops;  // of a device
   std::optional<double> memory_limit_gib;
-  std::function<std::optional<double>()> memory_used_gib;
+  std::function<std::optional<double>()> memory_used_gib;  // for the console
+  std::function<Metrics()> memory;                         // `system/*`
   const Objective* objective = nullptr;
 };
 

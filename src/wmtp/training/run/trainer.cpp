@@ -66,6 +66,24 @@ AssembleOptions with_objective(AssembleOptions options, const StageModels& stage
   return options;
 }
 
+double gib(std::int64_t bytes) {
+  return static_cast<double>(bytes) / kGiB;
+}
+
+Metrics host_memory() {
+  return {{"system/host_memory_gb", gib(peak_resident_bytes())}};
+}
+
+// Of this rank; the peak since the run began.
+Metrics gpu_memory(int index) {
+  const GpuMemory memory = cuda_tables().services.memory(index);
+  Metrics found = host_memory();
+  found.emplace_back("system/gpu_memory_allocated_gb", gib(memory.allocated_bytes));
+  found.emplace_back("system/gpu_memory_reserved_gb", gib(memory.reserved_bytes));
+  found.emplace_back("system/gpu_memory_peak_gb", gib(memory.peak_allocated_bytes));
+  return found;
+}
+
 struct BestMetric {
   std::string name;
   bool higher = false;
@@ -165,18 +183,18 @@ RunFacts Trainer::facts() const {
   facts.flops_per_token = flops(0);
   facts.flops_per_span = flops(1) - flops(0);
   if (config_.runtime.peak_tflops) facts.peak_flops = *config_.runtime.peak_tflops * 1e12;
-  facts.memory_limit_gib = static_cast<double>(site_.memory_bytes) / kGiB;
+  facts.memory_limit_gib = gib(site_.memory_bytes);
   if (site_.device.is_cuda()) {
     const int index = site_.device.index();
     if (!facts.peak_flops)
       facts.peak_flops = known_peak_flops(cuda_tables().services.device_info(index).name);
     facts.memory_used_gib = [index]() -> std::optional<double> {
-      return static_cast<double>(cuda_tables().services.memory(index).peak_allocated_bytes) / kGiB;
+      return gib(cuda_tables().services.memory(index).peak_allocated_bytes);
     };
+    facts.memory = [index] { return gpu_memory(index); };
   } else {
-    facts.memory_used_gib = []() -> std::optional<double> {
-      return static_cast<double>(peak_resident_bytes()) / kGiB;
-    };
+    facts.memory_used_gib = []() -> std::optional<double> { return gib(peak_resident_bytes()); };
+    facts.memory = [] { return host_memory(); };
   }
   return facts;
 }
