@@ -24,7 +24,7 @@ std::string file_of(std::string_view json, std::string_view data) {
 
 storage::SafetensorsHeader parse(std::string_view bytes) {
   return storage::parse_safetensors_header(std::as_bytes(std::span(bytes.data(), bytes.size())),
-                                  bytes.size(), "t.safetensors");
+                                           bytes.size(), "t.safetensors");
 }
 
 TEST(Safetensors, WrittenFilesReadBack) {

@@ -140,10 +140,10 @@ def config(tmp_path):
 def test_train_says_what_is_missing(wmtp, tmp_path, config):
     run_dir = tmp_path / "run"
     error = wmtp.error("train", "--config", config, "--defaults", "none", "--device", "cpu",
-                       "--run-dir", run_dir, code=70)
-    assert "not in this version" in error["message"]
+                       "--run-dir", run_dir, code=78)
+    assert "brings no tokenizer" in error["message"]
     last = json.loads((run_dir / "last_exit.json").read_text())
-    assert last["code"] == 70 and last["rank"] == 0 and "time" in last
+    assert last["code"] == 78 and last["rank"] == 0 and "time" in last
     assert (run_dir.stat().st_mode & 0o777) == 0o700
 
 
@@ -201,8 +201,8 @@ def test_torchrun_learns_the_reason(wmtp, tmp_path, config):
     done = torchrun("--no-python", "--nproc_per_node=2", "--standalone", wmtp.binary, "train", "--config",
                     config, "--defaults", "none", "--device", "cpu", "--run-dir", tmp_path / "run")
     assert done.returncode != 0
-    assert "training is not in this version" in done.stderr
-    assert json.loads((tmp_path / "run/last_exit.json").read_text())["code"] == 70
+    assert "brings no tokenizer" in done.stderr
+    assert json.loads((tmp_path / "run/last_exit.json").read_text())["code"] == 78
 
 
 def test_an_occupied_port_is_an_error_not_a_hang(wmtp, tmp_path):

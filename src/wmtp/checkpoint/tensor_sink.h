@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "wmtp/storage/safetensors_header.h"
 #include "wmtp/checkpoint/stored_tensor.h"
+#include "wmtp/storage/safetensors_header.h"
 
 namespace wmtp::checkpoint {
 

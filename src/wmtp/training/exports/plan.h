@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "wmtp/storage/safetensors_header.h"
 #include "wmtp/layout/unit_spec.h"
+#include "wmtp/storage/safetensors_header.h"
 #include "wmtp/training/exports/spec.h"
 
 namespace wmtp::training {
