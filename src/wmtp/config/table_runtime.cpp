@@ -59,8 +59,7 @@ void add_distributed_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(distributed.state_check_every),
       "Steps between comparisons of replicated state; 0 = off")
       .free()
-      .at_least(0)
-      .later();
+      .at_least(0);
 }
 
 }  // namespace
