@@ -123,9 +123,9 @@ def test_another_number_of_ranks_is_told(runs, calm2):
 @pytest.mark.parametrize("point", ["save.shard.half", "save.vote.post", "save.rename.before", "save.pointer.rename"])
 def test_sigterm_during_a_save_tears_nothing(runs, calm2, point):
     name = "term-" + point
-    process = runs.start(name, ranks=2, failpoint=f"{point}:nth=2=sleep:1500;step.begin:nth=1+=sleep:30")
-    wait_for(lambda: runs.steps(name) or process.poll() is not None)
-    time.sleep(0.3)
+    log = runs.folder / f"{name}.hits"
+    process = runs.start(name, ranks=2, failpoint=f"{point}:nth=2=sleep:1500;step.begin:nth=1+=sleep:60", hits=log)
+    wait_for(lambda: log.exists() and point in log.read_text() or process.poll() is not None)
     process.send_signal(signal.SIGTERM)
     text = process.communicate(timeout=120)[0]
     assert process.returncode == 80, text

@@ -66,9 +66,10 @@ class TinyRuns:
         assert done.returncode == code, f"ended with {done.returncode}, not {code}:\n{done.stdout}{done.stderr}"
         return done
 
-    def start(self, name, *flags, failpoint=None, **options):
+    def start(self, name, *flags, failpoint=None, hits=None, **options):
+        """The run in the background; the failpoints it meets are written to `hits` before they act."""
         return subprocess.Popen(self.command(name, *flags, **options), stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT, text=True, env=environment(failpoint))
+                                stderr=subprocess.STDOUT, text=True, env=environment(failpoint, hits))
 
     def save_dir(self, name):
         return self.folder / name / "checkpoints"
@@ -81,10 +82,12 @@ class TinyRuns:
         return sorted(int(p.name[5:-5]) for p in self.save_dir(name).glob("tiny-*steps"))
 
 
-def environment(failpoint=None):
+def environment(failpoint=None, hits=None):
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     if failpoint:
         env["WMTP_FAILPOINT"] = failpoint
+    if hits:
+        env["WMTP_FAILPOINT_LOG"] = str(hits)
     return env
 
 
