@@ -84,8 +84,14 @@ class FileReader {
   FileReader(Layers& layers, Problems& problems) : layers_(layers), problems_(problems) {}
 
   int read(const fs::path& path) {
+    return read(path, [&path] { return text_of(path); });
+  }
+
+  // `path` names the text in messages, and what it extends is looked for beside it.
+  template <class Text>
+  int read(const fs::path& path, Text&& text) {
     const int source = problems_.add_file(path.string());
-    const std::optional<Node> root = parse(path, source);
+    const std::optional<Node> root = parse(text, source);
     if (!root) {
       layers_.broken = true;
       return source;
@@ -105,9 +111,14 @@ class FileReader {
   }
 
  private:
-  std::optional<Node> parse(const fs::path& path, int source) {
+  static std::string text_of(const fs::path& path) {
+    return read_file(path, YamlLimits::kBytes, ErrorKind::config);
+  }
+
+  template <class Text>
+  std::optional<Node> parse(Text&& text, int source) {
     try {
-      return read_yaml(read_file(path, YamlLimits::kBytes, ErrorKind::config), source, problems_);
+      return read_yaml(text(), source, problems_);
     } catch (const Error& error) {
       problems_.add({source, 0, 0}, "", error.fact());
       return std::nullopt;
@@ -172,7 +183,9 @@ Layers read_layers(const LoadRequest& request, Problems& problems) {
   Layers layers;
   FileReader files(layers, problems);
   if (const fs::path defaults = find_defaults(request); !defaults.empty()) files.read(defaults);
-  layers.stage_file = {files.read(request.file), 0, 0};
+  const int stage = request.text ? files.read(request.file, [&] { return *request.text; })
+                                 : files.read(request.file);
+  layers.stage_file = {stage, 0, 0};
   for (std::size_t i = 0; i < request.overrides.size(); ++i)
     apply_override(request.overrides[i], static_cast<int>(i) + 1, layers, problems);
   return layers;

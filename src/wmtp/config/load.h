@@ -18,6 +18,8 @@ using Environment = std::function<std::optional<std::string>(const std::string&)
 struct LoadRequest {
   std::filesystem::path file;  // the stage file
   std::optional<std::string>
+      text;  // its text where the caller has it: `file` is then only its name
+  std::optional<std::string>
       defaults;  // a path, "none", or empty: beside the file, its parent, installed
   std::filesystem::path installed_defaults;  // tried last; may be empty
   std::vector<std::string> overrides;        // key.path=value

@@ -4,41 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 
 #include "wmtp/commit/trainer_state.h"
 #include "wmtp/core/error.h"
-#include "wmtp/storage/atomic_file.h"
 #include "wmtp/training/checkpoints/read_elements.h"
 
 namespace wmtp::training {
-namespace {
-
-// The loader of configurations reads files.
-class TextAsFile {
- public:
-  explicit TextAsFile(const std::string& text) {
-    std::string folder = (std::filesystem::temp_directory_path() / "wmtp-config-XXXXXX").string();
-    if (!::mkdtemp(folder.data()))
-      throw Error(ErrorKind::io, "checkpoint", fmt::format("cannot create {}", folder),
-                  "point TMPDIR to a folder you may write");
-    folder_ = folder;
-    storage::write_file_atomically(path(), text);
-  }
-  ~TextAsFile() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  TextAsFile(const TextAsFile&) = delete;
-  TextAsFile& operator=(const TextAsFile&) = delete;
-  std::filesystem::path path() const { return folder_ / "config.yaml"; }
-
- private:
-  std::filesystem::path folder_;
-};
-
-}  // namespace
 
 std::optional<FoundState> find_state(const config::Config& config, const std::string& model,
                                      bool allow_fresh_start, const std::string& attempt,
@@ -78,9 +50,9 @@ std::optional<FoundState> find_state(const config::Config& config, const std::st
 
 config::ResolvedConfig load_saved_config(const std::string& saved_yaml,
                                          const config::Environment& environment) {
-  const TextAsFile file(saved_yaml);
   config::LoadRequest request;
-  request.file = file.path();
+  request.file = "config.yaml of the checkpoint";
+  request.text = saved_yaml;
   request.defaults = "none";
   request.env = environment;
   request.check_paths = false;
