@@ -6,7 +6,7 @@
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
 #include "wmtp/tracking/report/chart.h"
-#include "wmtp/tracking/report/html_text.h"
+#include "wmtp/tracking/shown_text.h"
 #include "wmtp/tracking/report/overview.h"
 #include "wmtp/tracking/report/page.h"
 

@@ -8,6 +8,8 @@
 #include <span>
 #include <string_view>
 
+#include "wmtp/tracking/shown_text.h"
+
 namespace wmtp::tracking {
 namespace {
 
@@ -43,22 +45,6 @@ WeightFacts weigh(const std::vector<SampleToken>& tokens) {
   }
   if (facts.num_targets > 0) facts.mean /= static_cast<double>(facts.num_targets);
   return facts;
-}
-
-// One record per line, and no control characters on the reader's terminal.
-std::string visible(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '\n')
-      out += "\\n";
-    else if (c == '\t')
-      out += "\\t";
-    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    else
-      out.push_back(c);
-  }
-  return out;
 }
 
 std::string colored(const SampleToken& token, const WeightFacts& facts) {

@@ -1,4 +1,4 @@
-#include "wmtp/tracking/report/html_text.h"
+#include "wmtp/tracking/shown_text.h"
 
 #include <fmt/format.h>
 
@@ -19,6 +19,21 @@ std::string escape_html(std::string_view text) {
       out += "&#39;";
     else if ((static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7f)
       out += "\xEF\xBF\xBD";
+    else
+      out.push_back(c);
+  }
+  return out;
+}
+
+std::string visible(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\n')
+      out += "\\n";
+    else if (c == '\t')
+      out += "\\t";
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
     else
       out.push_back(c);
   }

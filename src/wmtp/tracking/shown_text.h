@@ -1,4 +1,4 @@
-// Texts inside the page.
+// Foreign text where people read it: on a page, on a terminal.
 #pragma once
 #include <string>
 #include <string_view>
@@ -7,6 +7,8 @@ namespace wmtp::tracking {
 
 // For element content and quoted attributes; control characters become a visible mark.
 std::string escape_html(std::string_view text);
+// For a terminal, one record a line: line breaks, tabs and control characters are spelled out.
+std::string visible(std::string_view text);
 std::string short_number(double value);  // 4 significant digits
 
 }  // namespace wmtp::tracking

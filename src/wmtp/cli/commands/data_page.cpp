@@ -4,42 +4,15 @@
 #include <algorithm>
 
 #include "wmtp/cli/commands/data.h"
+#include "wmtp/tracking/shown_text.h"
 
 namespace wmtp::cli {
 namespace {
 
+using tracking::escape_html;
+using tracking::visible;
+
 constexpr const char *kPromptColor = "\x1b[2m", *kTargetColor = "\x1b[32m", *kReset = "\x1b[0m";
-
-std::string escape_html(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '&')
-      out += "&amp;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out.push_back(c);
-  }
-  return out;
-}
-
-// White space inside a token must be seen to be believed.
-std::string visible(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '\n')
-      out += "\\n";
-    else if (c == '\t')
-      out += "\\t";
-    else
-      out.push_back(c);
-  }
-  return out;
-}
 
 std::string histogram_svg(const InspectPage& page) {
   const std::uint64_t highest = *std::max_element(page.histogram.begin(), page.histogram.end());

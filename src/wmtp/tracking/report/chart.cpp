@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "wmtp/tracking/report/html_text.h"
+#include "wmtp/tracking/shown_text.h"
 
 namespace wmtp::tracking {
 namespace {

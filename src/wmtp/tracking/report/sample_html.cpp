@@ -7,7 +7,7 @@
 #include <span>
 
 #include "wmtp/tracking/report/curves.h"
-#include "wmtp/tracking/report/html_text.h"
+#include "wmtp/tracking/shown_text.h"
 
 namespace wmtp::tracking {
 namespace {
