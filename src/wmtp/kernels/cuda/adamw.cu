@@ -1,16 +1,13 @@
 #include "wmtp/kernels/cuda/adamw.cuh"
-#include "wmtp/kernels/cuda/common.cuh"
 
 namespace wmtp::kernels {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kPerThread = 4;
-
 template <class G, class C, int N>
-__global__ void __launch_bounds__(kThreads) adamw_kernel(const CudaAdamW a) {
+__global__ void __launch_bounds__(kAdamWThreads) adamw_kernel(const CudaAdamW a) {
   if (*a.apply == 0) return;
-  const std::int64_t first = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
+  const std::int64_t first =
+      (static_cast<std::int64_t>(blockIdx.x) * kAdamWThreads + threadIdx.x) * N;
   if (first >= a.size) return;
   float grad[N], m1[N], m2[N], param[N];
   load<G, N>(a.grad, first, grad);
@@ -26,27 +23,17 @@ __global__ void __launch_bounds__(kThreads) adamw_kernel(const CudaAdamW a) {
   if (a.copy) store<C, N>(a.copy, first, param);
 }
 
-template <class G, class C, int N>
-int launch(const CudaAdamW& a, cudaStream_t stream) {
-  const std::int64_t threads = a.size / N;
-  const auto blocks = static_cast<unsigned>((threads + kThreads - 1) / kThreads);
-  adamw_kernel<G, C, N><<<blocks, kThreads, 0, stream>>>(a);
-  return launch_status();
-}
+struct Plain {
+  template <class G, class C, int N>
+  static void run(const CudaAdamW& a, unsigned blocks, cudaStream_t stream) {
+    adamw_kernel<G, C, N><<<blocks, kAdamWThreads, 0, stream>>>(a);
+  }
+};
 
 }  // namespace
 
 int launch_adamw(const CudaAdamW& a, void* stream) {
-  const bool whole = a.size % kPerThread == 0 && aligned(a.param) && aligned(a.exp_avg) &&
-                     aligned(a.exp_avg_sq) && aligned(a.grad) && aligned(a.copy);
-  return by_element(a.grad_element, [&](auto grad) {
-    return by_element(a.copy_element, [&](auto copy) {
-      using G = decltype(grad);
-      using C = decltype(copy);
-      return whole ? launch<G, C, kPerThread>(a, as_stream(stream))
-                   : launch<G, C, 1>(a, as_stream(stream));
-    });
-  });
+  return launch_adamw_form<Plain>(a, stream);
 }
 
 }  // namespace wmtp::kernels

@@ -1,5 +1,6 @@
-// One element's update, for the kernels that differ in how they keep the state.
+// One element's update and the launch, for the kernels that differ in how they keep the state.
 #pragma once
+#include "wmtp/kernels/cuda/common.cuh"
 #include "wmtp/kernels/cuda/launchers.h"
 
 namespace wmtp::kernels {
@@ -21,6 +22,30 @@ __device__ __forceinline__ void adamw_update(const CudaAdamW& a, const AdamWFact
   m1 = a.beta1 * m1 + (1.0f - a.beta1) * g;
   m2 = a.beta2 * m2 + (1.0f - a.beta2) * g * g;
   param = param * f.keep - f.rate * m1 / (sqrtf(m2 * f.correction2) + a.eps);
+}
+
+inline constexpr int kAdamWThreads = 256, kAdamWPerThread = 4;
+
+// Several elements a thread where size and pointers allow, else one. Form::run<G, C, N>(a, blocks,
+// stream) starts a kernel of kAdamWThreads with gradients of G, a copy of C and N elements a
+// thread.
+template <class Form>
+int launch_adamw_form(const CudaAdamW& a, void* stream) {
+  const bool whole = a.size % kAdamWPerThread == 0 && aligned(a.param) && aligned(a.exp_avg) &&
+                     aligned(a.exp_avg_sq) && aligned(a.grad) && aligned(a.copy);
+  const std::int64_t threads = whole ? a.size / kAdamWPerThread : a.size;
+  const auto blocks = static_cast<unsigned>((threads + kAdamWThreads - 1) / kAdamWThreads);
+  return by_element(a.grad_element, [&](auto grad) {
+    return by_element(a.copy_element, [&](auto copy) {
+      using G = decltype(grad);
+      using C = decltype(copy);
+      if (whole)
+        Form::template run<G, C, kAdamWPerThread>(a, blocks, as_stream(stream));
+      else
+        Form::template run<G, C, 1>(a, blocks, as_stream(stream));
+      return launch_status();
+    });
+  });
 }
 
 }  // namespace wmtp::kernels

@@ -1,13 +1,9 @@
 // AdamW on a bf16 master and bf16 moments, rounded stochastically (kernels/adamw.h).
 #include "wmtp/kernels/cuda/adamw.cuh"
-#include "wmtp/kernels/cuda/common.cuh"
 #include "wmtp/kernels/cuda/philox.cuh"
 
 namespace wmtp::kernels {
 namespace {
-
-constexpr int kThreads = 256;
-constexpr int kPerThread = 4;
 
 // Exact in bf16: storing it afterwards rounds nothing.
 __device__ __forceinline__ float rounded(float value, std::uint32_t random16) {
@@ -16,9 +12,10 @@ __device__ __forceinline__ float rounded(float value, std::uint32_t random16) {
 }
 
 template <class G, class C, int N>
-__global__ void __launch_bounds__(kThreads) adamw_rounded_kernel(const CudaAdamW a) {
+__global__ void __launch_bounds__(kAdamWThreads) adamw_rounded_kernel(const CudaAdamW a) {
   if (*a.apply == 0) return;
-  const std::int64_t first = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
+  const std::int64_t first =
+      (static_cast<std::int64_t>(blockIdx.x) * kAdamWThreads + threadIdx.x) * N;
   if (first >= a.size) return;
   float grad[N], m1[N], m2[N], param[N];
   load<G, N>(a.grad, first, grad);
@@ -46,27 +43,17 @@ __global__ void __launch_bounds__(kThreads) adamw_rounded_kernel(const CudaAdamW
   if (a.copy) store<C, N>(a.copy, first, param);
 }
 
-template <class G, class C, int N>
-int launch(const CudaAdamW& a, cudaStream_t stream) {
-  const std::int64_t threads = a.size / N;
-  const auto blocks = static_cast<unsigned>((threads + kThreads - 1) / kThreads);
-  adamw_rounded_kernel<G, C, N><<<blocks, kThreads, 0, stream>>>(a);
-  return launch_status();
-}
+struct Rounded {
+  template <class G, class C, int N>
+  static void run(const CudaAdamW& a, unsigned blocks, cudaStream_t stream) {
+    adamw_rounded_kernel<G, C, N><<<blocks, kAdamWThreads, 0, stream>>>(a);
+  }
+};
 
 }  // namespace
 
 int launch_adamw_rounded(const CudaAdamW& a, void* stream) {
-  const bool whole = a.size % kPerThread == 0 && aligned(a.param) && aligned(a.exp_avg) &&
-                     aligned(a.exp_avg_sq) && aligned(a.grad) && aligned(a.copy);
-  return by_element(a.grad_element, [&](auto grad) {
-    return by_element(a.copy_element, [&](auto copy) {
-      using G = decltype(grad);
-      using C = decltype(copy);
-      return whole ? launch<G, C, kPerThread>(a, as_stream(stream))
-                   : launch<G, C, 1>(a, as_stream(stream));
-    });
-  });
+  return launch_adamw_form<Rounded>(a, stream);
 }
 
 }  // namespace wmtp::kernels
