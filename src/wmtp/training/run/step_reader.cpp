@@ -1,7 +1,5 @@
 #include "wmtp/training/run/step_reader.h"
 
-#include <array>
-
 #include "wmtp/core/error.h"
 
 namespace wmtp::training {
@@ -17,13 +15,15 @@ StepFacts facts_of(const data::HostBatch& host) {
   return facts;
 }
 
-// Tokens that a person gave, and the sum of squared lengths: what rates are counted in.
-void count_tokens(const data::HostBatch& host, StepInput& input) {
+// Whose samples a step sees, and how many tokens people gave with them (with the sum of squared
+// lengths: what rates are counted in).
+void add_documents(const data::HostBatch& host, ReadStep& read) {
   for (std::size_t d = 0; d < host.num_docs(); ++d) {
     if (host.doc_flags[d] & data::kDocFiller) continue;
     const auto length = static_cast<double>(host.doc_len[d]);
-    input.num_tokens += length;
-    input.squared_lengths += length * length;
+    read.input.num_tokens += length;
+    read.input.squared_lengths += length * length;
+    read.sample_ids.push_back(host.sample_id[d]);
   }
 }
 
@@ -40,9 +40,6 @@ DeviceBatch StepReader::upload_batch(data::HostBatch& host, std::int64_t step) c
   options.inv_freq_F = options_.inv_freq_F;
   if (options_.dropout_seed) options.dropout = DropoutKey{*options_.dropout_seed, step};
   DeviceBatch batch = upload(host, options);
-  if (signals.cache && signals.read && host.num_tokens() == 0)  // one filler token
-    (signals.values ? batch.value_N : batch.ref_nll_N) =
-        upload(std::array{0.0F}, options.inv_freq_F.device());
   batch.signal_cache = signals.cache;
   if (signals.cache) batch.signal_rows = data::signal_rows(host);
   return batch;
@@ -57,8 +54,7 @@ std::optional<ReadStep> StepReader::next(std::int64_t step) {
       return std::nullopt;
     }
     read.input.micro_batches.push_back(upload_batch(*host, step));
-    read.sample_ids.insert(read.sample_ids.end(), host->sample_id.begin(), host->sample_id.end());
-    count_tokens(*host, read.input);
+    add_documents(*host, read);
     if (!host->is_last_of_step()) continue;
     read.input.facts = facts_of(*host);
     read.input.facts.step = step;
