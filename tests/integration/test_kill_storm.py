@@ -12,9 +12,9 @@ import pytest
 
 from tiny_runs import TinyRuns, events, state_hash
 
-SOAK = int(os.environ.get("WMTP_SOAK", "1"))  # 60: about 1,000 kills
+SOAK = int(os.environ.get("WMTP_SOAK", "1"))  # 20: 1,000 kills
 STORMS = 2                                    # at the same time: a restart waits for a second
-KILLS = 8 * min(SOAK, 60)                     # each
+KILLS = 25 * min(SOAK, 20)                    # each
 
 
 class Storm(threading.Thread):
@@ -60,6 +60,14 @@ class Storm(threading.Thread):
         log = self.logs / "rank_00000.log"
         return log.exists() and '"saved"' in log.read_text().rpartition("==== restart")[2]
 
+    def started_over(self):
+        """Starts that saved without having gone on from what was there. One that is killed as it starts says neither."""
+        starts = (self.logs / "rank_00000.log").read_text().split("==== restart")
+        first = next(i for i, start in enumerate(starts) if '"saved"' in start)
+        later = [start for start in starts[first + 1:] if '"saved"' in start]
+        assert later, "no later start saved anything: the test would prove nothing"
+        return [start for start in later if '"resumed"' not in start.partition('"saved"')[0]]
+
     def check(self):
         """What was told is there, or something newer is."""
         told = [e["step"] for e in events(self.text, "saved")]
@@ -83,7 +91,7 @@ def kill(pid):
         pass
 
 
-def test_a_storm_of_kills_changes_nothing(wmtp, tmp_path):
+def test_fifty_kills_change_nothing(wmtp, tmp_path):
     if not wmtp.json("version")["features"]["failpoints"]:
         pytest.skip("a release build")
     steps = 20 * KILLS
@@ -98,8 +106,7 @@ def test_a_storm_of_kills_changes_nothing(wmtp, tmp_path):
         assert storm.code == 0, storm.text[-3000:]
         assert storm.kills == KILLS, f"the run ended after {storm.kills} kills"
         assert not storm.lost, storm.lost
-        resumed = events(storm.text, "resumed")
-        assert resumed, "no start went on from a checkpoint"  # a killed rank 0 takes unread lines along
+        assert not storm.started_over(), "a start forgot what an earlier one had saved"
         assert not list(runs.save_dir(storm.name_).glob("*.bad-*")), "a broken checkpoint showed up"
         assert state_hash(runs.checkpoint(storm.name_, steps)) == state_hash(runs.checkpoint("calm", steps))
 
