@@ -221,6 +221,17 @@ TEST_F(InterpolationTest, DepthAndLengthAreBounded) {
       ElementsAre("--override 2: dataset.name: longer than 65536 bytes after interpolation"));
 }
 
+TEST_F(ConfigTest, FlagsComeLastAndAreNamedAsWritten) {
+  LoadRequest wanted = request(minimal());
+  wanted.overrides = {"training.max_steps=7"};
+  wanted.flags = {{"--max-steps", "training.max_steps=9"}};
+  const ResolvedConfig resolved = load_config(wanted);
+  EXPECT_EQ(resolved.config.training.max_steps, 9);
+  EXPECT_EQ(key(resolved, "training.max_steps").origin, "--max-steps");
+  EXPECT_THAT(problems(minimal(), {"training.batch_size=0"}),
+              ElementsAre(testing::StartsWith("--override 1: training.batch_size")));
+}
+
 class DerivedTest : public ConfigTest {};
 
 TEST_F(DerivedTest, ModeAndStage) {

@@ -187,7 +187,8 @@ Layers read_layers(const LoadRequest& request, Problems& problems) {
                                  : files.read(request.file);
   layers.stage_file = {stage, 0, 0};
   for (std::size_t i = 0; i < request.overrides.size(); ++i)
-    apply_override(request.overrides[i], static_cast<int>(i) + 1, layers, problems);
+    apply_override(request.overrides[i], fmt::format("--override {}", i + 1), layers, problems);
+  for (const auto& [flag, text] : request.flags) apply_override(text, flag, layers, problems);
   return layers;
 }
 

@@ -28,6 +28,6 @@ Layers read_layers(const LoadRequest& request, Problems& problems);
 // Puts a map that stands at `prefix` ("" = top) into `layers`.
 void apply_map(const Node& map, const std::string& prefix, Layers& layers, Problems& problems);
 // Puts one `key.path=value`, the number-th override (from 1), into `layers`.
-void apply_override(const std::string& text, int number, Layers& layers, Problems& problems);
+void apply_override(const std::string& text, std::string flag, Layers& layers, Problems& problems);
 
 }  // namespace wmtp::config

@@ -23,10 +23,12 @@ struct LoadRequest {
       defaults;  // a path, "none", or empty: beside the file, its parent, installed
   std::filesystem::path installed_defaults;  // tried last; may be empty
   std::vector<std::string> overrides;        // key.path=value
-  Environment env;                           // empty: no variable is set
-  bool check_paths = true;                   // inputs must exist
-  bool check_available = true;               // refuse keys that nothing acts on yet
-  std::optional<int> world_size;             // ranks, where known: rules that need it are checked
+  std::vector<std::pair<std::string, std::string>>
+      flags;                      // applied last: "--resume", key.path=value
+  Environment env;                // empty: no variable is set
+  bool check_paths = true;        // inputs must exist
+  bool check_available = true;    // refuse keys that nothing acts on yet
+  std::optional<int> world_size;  // ranks, where known: rules that need it are checked
 };
 
 enum class ResumeClass { same, free, host };  // S, F, H of docs/config.md

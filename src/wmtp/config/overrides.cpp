@@ -31,8 +31,8 @@ std::optional<Node> read_value(const KeyTarget& target, const std::string& text,
 
 }  // namespace
 
-void apply_override(const std::string& text, int number, Layers& layers, Problems& problems) {
-  const Place place{problems.add_override(number), 0, 0};
+void apply_override(const std::string& text, std::string flag, Layers& layers, Problems& problems) {
+  const Place place{problems.add_override(std::move(flag)), 0, 0};
   const std::size_t equals = text.find('=');
   if (equals == text.npos) {
     problems.add(place, "", fmt::format("\"{}\" has no \"=\"; write key.path=value", text));

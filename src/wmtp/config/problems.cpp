@@ -37,8 +37,8 @@ int Problems::add_file(std::string name) {
   return static_cast<int>(sources_.size()) - 1;
 }
 
-int Problems::add_override(int number) {
-  sources_.push_back({fmt::format("--override {}", number), false});
+int Problems::add_override(std::string flag) {
+  sources_.push_back({std::move(flag), false});
   return static_cast<int>(sources_.size()) - 1;
 }
 

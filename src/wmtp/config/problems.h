@@ -27,8 +27,8 @@ class ConfigError : public Error {
 
 class Problems {
  public:
-  int add_file(std::string name);  // returns the source number of a Place
-  int add_override(int number);    // from 1
+  int add_file(std::string name);      // returns the source number of a Place
+  int add_override(std::string flag);  // as the user wrote it
 
   void add(Place place, std::string_view key, std::string_view fact);
   bool empty() const { return found_.empty(); }

@@ -44,13 +44,15 @@ struct TrainFlags {
 };
 
 config::ResolvedConfig load(const TrainFlags& flags, int world) {
-  ConfigFlags config = flags.config;
-  if (!flags.run_dir.empty()) config.overrides.push_back("runtime.run_dir=" + flags.run_dir);
-  if (!flags.device.empty()) config.overrides.push_back("runtime.device=" + flags.device);
-  if (!flags.resume.empty()) config.overrides.push_back("checkpoint.resume=" + flags.resume);
-  if (flags.max_steps > 0)
-    config.overrides.push_back(fmt::format("training.max_steps={}", flags.max_steps));
-  config::LoadRequest request = config.request();
+  config::LoadRequest request = flags.config.request();
+  auto set = [&request](const char* flag, const char* key, const std::string& value) {
+    if (!value.empty()) request.flags.emplace_back(flag, fmt::format("{}={}", key, value));
+  };
+  set("--run-dir", "runtime.run_dir", flags.run_dir);
+  set("--device", "runtime.device", flags.device);
+  set("--resume", "checkpoint.resume", flags.resume);
+  set("--max-steps", "training.max_steps",
+      flags.max_steps > 0 ? std::to_string(flags.max_steps) : "");
   request.world_size = world;
   return config::load_config(request);
 }
