@@ -88,7 +88,7 @@ TEST_F(Load, ANamedOneIsThatOneOrAnError) {
   EXPECT_TRUE(exists("tiny-2steps"));  // not set aside
   one.only = "tiny-9steps";
   one.attempt = "third";
-  EXPECT_WMTP_ERROR(choose(one), ErrorKind::checkpoint, "there is no tiny-9steps");
+  EXPECT_WMTP_ERROR(choose(one), ErrorKind::checkpoint, "tiny-9steps is no checkpoint of tiny");
 }
 
 TEST_F(Load, NewerAndForeignOnesStopAndStay) {

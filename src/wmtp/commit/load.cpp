@@ -66,8 +66,11 @@ class Chooser {
     if (request_.only.empty()) return found;
     std::erase_if(found, [&](const auto& one) { return one.name != request_.only; });
     if (found.empty())
-      throw Error(ErrorKind::checkpoint, "checkpoint",
-                  fmt::format("there is no {} in {}", request_.only, request_.save_dir.string()));
+      throw Error(
+          ErrorKind::checkpoint, "checkpoint",
+          fmt::format("{} is no checkpoint of {}: {}-<N>steps with a manifest.json",
+                      (request_.save_dir / request_.only).string(), request_.model, request_.model),
+          "weights of other folders are given as models.policy.path");
     return found;
   }
 
