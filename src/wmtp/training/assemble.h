@@ -47,6 +47,7 @@ class TrainableModel {
 
   parallel::Runtime& runtime() { return runtime_; }
   model::Transformer& transformer() { return *transformer_; }
+  model::Transformer& reader() { return *reader_; }  // the same weights, without gradients
   optim::AdamW& optimizer() { return *optimizer_; }
   ValuePath* read_value() { return read_value_.get(); }  // null: no value head
   Objective& objective() { return *objective_; }

@@ -4,7 +4,7 @@
 //   if (rank == 0) exporter.emplace(spec);
 //   runtime.gather_full([&](const layout::ParamSpec& param, const Tensor& whole) {
 //     exporter->take(param.name, whole); });                       // called on rank 0
-//   if (rank == 0) exporter->finish({logits of probe_logits});
+//   if (rank == 0) exporter->finish(reference with probe_logits);
 // Files are written at their places as tensors come, so memory is one tensor (with adapters to
 // merge: one unit). Nothing appears under the target's name before finish() returns.
 #pragma once
@@ -37,6 +37,7 @@ struct ExportReport {
 struct ExportReference {
   ProbeLogits logits;   // of the source; empty: no probe
   parallel::Fill base;  // peft: reads the base model's weights; empty: no probe
+  DType computed_in = kFloat32;
 };
 
 class Exporter {

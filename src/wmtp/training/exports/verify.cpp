@@ -3,6 +3,8 @@
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "wmtp/checkpoint/safetensors_tensor.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/error.h"
@@ -53,8 +55,8 @@ ProbeLogits logits_of(const WrittenExport& written, const ReadBack& back,
                       });
 }
 
-// How far rounding to the export's dtype may carry the logits, over the largest of them. A wrong
-// tensor carries them by its own size.
+// How far rounding to a dtype may carry the logits, over the largest of them. A wrong tensor
+// carries them by its own size.
 double tolerance(DType dtype) {
   return dtype == kFloat32 ? 1e-4 : dtype == kFloat16 ? 0.02 : 0.1;
 }
@@ -75,11 +77,12 @@ std::optional<double> verify_export(const WrittenExport& written,
   const bool can_probe = written.spec.format != ExportFormat::peft || reference.base;
   if (reference.logits.empty() || !can_probe) return std::nullopt;
   const double far = probe_difference(reference.logits, logits_of(written, back, reference));
-  if (!(far <= tolerance(written.spec.dtype)))
+  const double allowed = std::max(tolerance(written.spec.dtype), tolerance(reference.computed_in));
+  if (!(far <= allowed))
     throw Error(ErrorKind::numeric, "export",
                 fmt::format("the export's logits differ from the source's by {:.3g} of the largest "
                             "one; {} allows {}",
-                            far, wmtp::name_of(written.spec.dtype), tolerance(written.spec.dtype)),
+                            far, wmtp::name_of(written.spec.dtype), allowed),
                 "do all weights fit the range of the dtype?");
   return far;
 }

@@ -52,6 +52,17 @@ ExportSpec spec_of(Trainer& trainer, ExportFormat format, const std::string& con
   return spec;
 }
 
+// What the run itself computes. COLLECTIVE.
+ExportReference reference_of(Trainer& trainer) {
+  TrainableModel& model = trainer.model();
+  ExportReference reference;
+  model.runtime().begin_evaluation(/*kind=*/3);
+  reference.logits = probe_logits(model.reader(), model.inv_freq());
+  reference.computed_in = trainer.policy().assemble.parallel.param_dtype;
+  reference.base = trainer.policy().fill;
+  return reference;
+}
+
 }  // namespace
 
 std::optional<std::filesystem::path> export_final(Trainer& trainer,
@@ -61,6 +72,7 @@ std::optional<std::filesystem::path> export_final(Trainer& trainer,
   if (!format) return std::nullopt;
   const bool writes = session.rank() == 0;
   const ExportSpec spec = spec_of(trainer, *format, configuration);
+  const ExportReference reference = reference_of(trainer);
   std::optional<Exporter> exporter;
   if (writes) exporter.emplace(spec);
   trainer.model().runtime().gather_full(
@@ -68,9 +80,10 @@ std::optional<std::filesystem::path> export_final(Trainer& trainer,
         exporter->take(param.name, whole);
       });
   if (writes) {
-    const ExportReport report = exporter->finish();
-    log::info("train", "final: {} tensors, {:.1f} MB in {}", report.num_tensors,
-              static_cast<double>(report.bytes) / 1e6, report.folder.string());
+    const ExportReport report = exporter->finish(reference);
+    log::info("train", "final: {} tensors, {:.1f} MB in {}; its logits are {:.1g} off the run's",
+              report.num_tensors, static_cast<double>(report.bytes) / 1e6, report.folder.string(),
+              report.logit_difference.value_or(0));
   }
   session.gather_group().barrier("final");
   return spec.out;
