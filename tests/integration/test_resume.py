@@ -152,8 +152,8 @@ def test_a_stop_file_ends_the_run_with_80(runs):
 
 def test_two_runs_in_one_folder(runs):
     first = runs.start("shared", failpoint="step.begin:nth=1+=sleep:300")
-    wait_for(lambda: (runs.save_dir("shared") / "tiny.lock").exists() and runs.save_dir("shared").exists())
-    time.sleep(0.3)
+    lock = runs.save_dir("shared") / "tiny.lock"
+    wait_for(lambda: lock.exists() and str(first.pid) in lock.read_text())
     message = error_of(runs.run("shared", code=78))
     assert str(first.pid) in message and os.uname().nodename in message
     first.kill()
@@ -245,7 +245,7 @@ def test_spoiled_steps_in_a_row_end_the_run_with_17(runs):
 @pytest.mark.parametrize("rank", [0, 1])
 def test_killed_when_the_stop_was_agreed(runs, calm2, rank):
     name = f"stop-{rank}"
-    process = runs.start(name, ranks=2, failpoint=f"step.begin:nth=1+=sleep:30;stop.agreed:rank={rank}=kill")
+    process = runs.start(name, ranks=2, failpoint=f"step.begin:nth=1+=sleep:60;stop.agreed:rank={rank}=kill")
     wait_for(lambda: runs.steps(name) or process.poll() is not None)
     process.send_signal(signal.SIGTERM)
     text = process.communicate(timeout=120)[0]
