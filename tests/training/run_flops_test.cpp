@@ -28,6 +28,19 @@ TEST(RunFlops, Baseline) {
   EXPECT_NEAR(counted(seven_b()), 3 * (32 * kBlock + 4 * kLogits) / kGiga, 1e-9);
 }
 
+TEST(RunFlops, ExecutedCountsBlocksRunAgainAndNoLogitsWithoutTargets) {
+  PolicyPlan plan = seven_b();
+  auto executed = [&](double targets) {
+    return executed_flops_per_token(plan, true, kSpan, targets) / kGiga;
+  };
+  EXPECT_NEAR(executed(4), counted(plan), 1e-9) << "nothing again, every row has its targets";
+  EXPECT_NEAR(executed(1), (3 * 32 * kBlock + 3 * kLogits) / kGiga, 1e-9);
+  plan.assemble.transformer.recompute = model::Recompute::block;
+  EXPECT_NEAR(executed(1), (4 * 32 * kBlock + 3 * kLogits) / kGiga, 1e-9);
+  plan.assemble.frozen = true;
+  EXPECT_NEAR(executed(4), (32 * kBlock + 4 * kLogits) / kGiga, 1e-9);
+}
+
 TEST(RunFlops, CriticRunsItsTrunkOnce) {
   PolicyPlan plan = seven_b();
   plan.predicts = false;

@@ -28,4 +28,20 @@ double run_flops_per_token(const PolicyPlan& policy, bool reads_frozen, double s
   return flops + forward_flops_per_token(frozen.model, span, frozen.logits);
 }
 
+double executed_flops_per_token(const PolicyPlan& policy, bool reads_frozen, double span,
+                                double targets) {
+  const AssembleOptions& assemble = policy.assemble;
+  const model::ModelConfig& shape = assemble.model;
+  double flops = run_flops_per_token(policy, reads_frozen, span);
+  if (policy.predicts) {
+    const double passes = assemble.frozen ? 1 : assemble.transformer.lora ? 2 : 3;
+    const double all = forward_flops_per_token(shape, span) -
+                       forward_flops_per_token(shape, span, /*logits=*/false);
+    flops -= passes * all * (1 - targets / static_cast<double>(shape.n_future));
+  }
+  if (!assemble.frozen && assemble.transformer.recompute == model::Recompute::block)
+    flops += forward_flops_per_token(shape, span, /*logits=*/false);
+  return flops;
+}
+
 }  // namespace wmtp::training

@@ -38,8 +38,7 @@ void RunReport::write(std::int64_t step, tracking::NamedValues values) {
 }
 
 tracking::NamedValues RunReport::step_values(const StepRecord& record, double tokens_per_s,
-                                             double samples_per_s,
-                                             std::optional<double> mfu) const {
+                                             double samples_per_s, const Utilization& used) const {
   const StepResult& result = record.result;
   auto rate = [&](double base) {
     return std::max(base * record.schedule_factor, record.min_learning_rate);
@@ -61,25 +60,31 @@ tracking::NamedValues RunReport::step_values(const StepRecord& record, double to
   values.emplace_back("perf/samples_per_sec", samples_per_s);
   values.emplace_back("perf/step_time_ms", record.step_time_s * 1e3);
   values.emplace_back("perf/data_wait_ms", record.data_wait_s * 1e3);
-  if (mfu) values.emplace_back("perf/mfu", *mfu);
+  if (used.mfu) values.emplace_back("perf/mfu", *used.mfu);
+  if (used.hfu) values.emplace_back("perf/hfu", *used.hfu);
   return values;
+}
+
+RunReport::Utilization RunReport::utilization(double tokens_per_s) const {
+  if (!facts_.peak_flops || tokens_ <= 0) return {};
+  const double span = squares_ / tokens_;
+  const double rate = tokens_per_s / (*facts_.peak_flops * facts_.world);
+  return {facts_.model_flops(span) * rate, facts_.executed_flops(span, targets_ / tokens_) * rate};
 }
 
 void RunReport::step(const StepRecord& record) {
   epoch_.add(record.result);
   tokens_ += record.result.num_tokens;
   squares_ += record.result.squared_lengths;
+  for (const std::int64_t targets : record.result.facts.head_targets)
+    targets_ += static_cast<double>(targets);
   samples_ += record.num_samples;
   seconds_ += record.step_time_s;
   wait_s_ += record.data_wait_s;
   training_s_ += record.step_time_s;
   const double seconds = std::max(seconds_, 1e-9);
   const double tokens_per_s = tokens_ / seconds;
-  std::optional<double> mfu;
-  if (facts_.peak_flops && tokens_ > 0) {
-    const double flops = facts_.flops_per_token + facts_.flops_per_span * squares_ / tokens_;
-    mfu = flops * tokens_per_s / (*facts_.peak_flops * facts_.world);
-  }
+  const Utilization used = utilization(tokens_per_s);
   tracking::Progress progress;
   progress.step = record.step;
   progress.num_steps = facts_.num_steps;
@@ -94,7 +99,7 @@ void RunReport::step(const StepRecord& record) {
   progress.samples_per_sec = samples_ / seconds;
   progress.tokens_per_sec = tokens_per_s;
   progress.num_ranks = facts_.world;
-  progress.mfu = mfu;
+  progress.mfu = used.mfu;
   if (facts_.memory_used_gib) progress.memory_used_gib = facts_.memory_used_gib();
   progress.memory_limit_gib = facts_.memory_limit_gib;
   progress.data_wait_ratio = wait_s_ / seconds;
@@ -104,11 +109,11 @@ void RunReport::step(const StepRecord& record) {
   const bool due = record.step % std::max<std::int64_t>(1, config_.training.log_interval) == 0 ||
                    record.step == 1 || record.step == facts_.num_steps;
   if (!due) return;
-  last_step_ = step_values(record, tokens_per_s, samples_ / seconds, mfu);
+  last_step_ = step_values(record, tokens_per_s, samples_ / seconds, used);
   if (facts_.memory)
     for (auto& named : facts_.memory()) last_step_.push_back(std::move(named));
   write(record.step, last_step_);
-  tokens_ = squares_ = samples_ = seconds_ = wait_s_ = 0;
+  tokens_ = squares_ = targets_ = samples_ = seconds_ = wait_s_ = 0;
 }
 
 void RunReport::validation(std::int64_t step, const Numbers& numbers, double seconds) {

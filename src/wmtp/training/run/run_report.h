@@ -33,12 +33,12 @@ struct StepRecord {
 struct RunFacts {
   std::int64_t num_steps = 0;
   int world = 1;
-  double flops_per_token = 0;        // at span 0; see span_flops
-  double flops_per_span = 0;         // what one token of attention span adds
-  std::optional<double> peak_flops;  // of a device
+  std::function<double(double span)> model_flops;                     // of a token
+  std::function<double(double span, double targets)> executed_flops;  // of one with that many
+  std::optional<double> peak_flops;                                   // of a device
   std::optional<double> memory_limit_gib;
-  std::function<std::optional<double>()> memory_used_gib;  // for the console
-  std::function<Metrics()> memory;                         // `system/*`
+  std::function<double()> memory_used_gib;  // for the console
+  std::function<Metrics()> memory;          // `system/*`
   const Objective* objective = nullptr;
 };
 
@@ -60,8 +60,12 @@ class RunReport {
                 const std::vector<std::pair<std::string, std::string>>& paths);
 
  private:
+  struct Utilization {
+    std::optional<double> mfu, hfu;  // absent: the peak of the device is not known
+  };
   tracking::NamedValues step_values(const StepRecord& record, double tokens_per_s,
-                                    double samples_per_s, std::optional<double> mfu) const;
+                                    double samples_per_s, const Utilization& used) const;
+  Utilization utilization(double tokens_per_s) const;
   void write(std::int64_t step, tracking::NamedValues values);
 
   const config::Config& config_;
@@ -74,7 +78,7 @@ class RunReport {
   EpochSums epoch_;
   Clock::time_point validated_ = Clock::now();
   // Since the last report.
-  double tokens_ = 0, squares_ = 0, samples_ = 0, seconds_ = 0, wait_s_ = 0;
+  double tokens_ = 0, squares_ = 0, targets_ = 0, samples_ = 0, seconds_ = 0, wait_s_ = 0;
   double training_s_ = 0, validation_s_ = 0, blocked_s_ = 0;
   std::int64_t num_saves_ = 0, num_failed_saves_ = 0;
   bool sample_shown_ = false;

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "wmtp/config/derived.h"
 #include "wmtp/core/error.h"
@@ -12,16 +11,15 @@
 #include "wmtp/core/log.h"
 #include "wmtp/model/hf_config.h"
 #include "wmtp/tensor/cuda_plugin.h"
-#include "wmtp/tensor/host_memory.h"
 #include "wmtp/training/checkpoints/resume.h"
 #include "wmtp/training/checkpoints/state_check.h"
 #include "wmtp/training/flops.h"
 #include "wmtp/training/run/run_flops.h"
+#include "wmtp/training/run/run_memory.h"
+#include "wmtp/training/run/validation_record.h"
 
 namespace wmtp::training {
 namespace {
-
-constexpr double kGiB = 1 << 30;
 
 parallel::Groups groups_of(comm::ProcessGroupSession& session) {
   return {&session.gather_group(), &session.reduce_group()};
@@ -66,38 +64,6 @@ AssembleOptions with_objective(AssembleOptions options, const StageModels& stage
   return options;
 }
 
-double gib(std::int64_t bytes) {
-  return static_cast<double>(bytes) / kGiB;
-}
-
-Metrics host_memory() {
-  return {{"system/host_memory_gb", gib(peak_resident_bytes())}};
-}
-
-// Of this rank; the peak since the run began.
-Metrics gpu_memory(int index) {
-  const GpuMemory memory = cuda_tables().services.memory(index);
-  Metrics found = host_memory();
-  found.emplace_back("system/gpu_memory_allocated_gb", gib(memory.allocated_bytes));
-  found.emplace_back("system/gpu_memory_reserved_gb", gib(memory.reserved_bytes));
-  found.emplace_back("system/gpu_memory_peak_gb", gib(memory.peak_allocated_bytes));
-  return found;
-}
-
-struct BestMetric {
-  std::string name;
-  bool higher = false;
-};
-
-// val/loss, but a critic of pairs is judged by how far it tells them apart.
-BestMetric best_metric(const config::Config& config) {
-  if (const auto& given = config.checkpoint.best_metric)
-    return {given->name, given->mode == config::MetricMode::max};
-  if (config.experiment.stage == config::Stage::critic && config.data_sampling.use_pairwise)
-    return {"val/margin", true};
-  return {"val/loss", false};
-}
-
 // What failing memory does; for tests.
 void flip_a_bit(TrainableModel& model) {
   for (const parallel::UnitState& state : model.runtime().states())
@@ -118,13 +84,6 @@ void require_same_seed(const SavedState& saved, const config::Config& config) {
               fmt::format("the checkpoint was saved with the seed {}, runtime.seed is {}",
                           saved.seed, seed),
               "go back to that seed, or name runtime.seed in checkpoint.allow_config_change");
-}
-
-std::optional<double> find(const Numbers& numbers, std::string_view name) {
-  if (name == "val/loss") return numbers.loss;
-  for (const auto& [key, value] : numbers.metrics)
-    if (key == name) return value;
-  return std::nullopt;
 }
 
 }  // namespace
@@ -177,25 +136,21 @@ RunFacts Trainer::facts() const {
   facts.num_steps = num_steps_;
   facts.world = site_.world;
   facts.objective = &model_->objective();
-  auto flops = [&](double span) {
-    return run_flops_per_token(policy_, !signals_.complete(), span);
+  const bool reads_frozen = !signals_.complete();
+  facts.model_flops = [this, reads_frozen](double span) {
+    return run_flops_per_token(policy_, reads_frozen, span);
   };
-  facts.flops_per_token = flops(0);
-  facts.flops_per_span = flops(1) - flops(0);
-  if (config_.runtime.peak_tflops) facts.peak_flops = *config_.runtime.peak_tflops * 1e12;
-  facts.memory_limit_gib = gib(site_.memory_bytes);
-  if (site_.device.is_cuda()) {
-    const int index = site_.device.index();
-    if (!facts.peak_flops)
-      facts.peak_flops = known_peak_flops(cuda_tables().services.device_info(index).name);
-    facts.memory_used_gib = [index]() -> std::optional<double> {
-      return gib(cuda_tables().services.memory(index).peak_allocated_bytes);
-    };
-    facts.memory = [index] { return gpu_memory(index); };
-  } else {
-    facts.memory_used_gib = []() -> std::optional<double> { return gib(peak_resident_bytes()); };
-    facts.memory = [] { return host_memory(); };
-  }
+  facts.executed_flops = [this, reads_frozen](double span, double targets) {
+    return executed_flops_per_token(policy_, reads_frozen, span, targets);
+  };
+  if (config_.runtime.peak_tflops)
+    facts.peak_flops = *config_.runtime.peak_tflops * 1e12;
+  else if (site_.device.is_cuda())
+    facts.peak_flops =
+        known_peak_flops(cuda_tables().services.device_info(site_.device.index()).name);
+  facts.memory_limit_gib = static_cast<double>(site_.memory_bytes) / (1 << 30);
+  facts.memory_used_gib = [device = site_.device] { return peak_memory_gib(device); };
+  facts.memory = [device = site_.device] { return report_memory(device); };
   return facts;
 }
 
@@ -406,38 +361,8 @@ void Trainer::validate_and_report(RunReport* report) {
   const auto begun = Clock::now();
   const auto numbers = validate();
   if (!numbers) return;
-  keep_best(*numbers);
+  if (record_validation(config_, *numbers, state_)) best_is_new_ = true;
   if (report) report->validation(state_.step, *numbers, seconds_since(begun));
-}
-
-void Trainer::keep_best(const Numbers& numbers) {
-  const BestMetric metric = best_metric(config_);
-  const auto value = find(numbers, metric.name);
-  if (!value)
-    throw Error(ErrorKind::config, "train",
-                fmt::format("checkpoint.best_metric: this stage has no {}", metric.name));
-  follow_plateau(*value, metric.higher);
-  const bool better =
-      std::isfinite(*value) &&
-      (!state_.best || (metric.higher ? *value > state_.best->value : *value < state_.best->value));
-  if (better) state_.best = BestRecord{metric.name, *value, state_.step};
-  best_is_new_ = best_is_new_ || better;
-  state_.validations_without_best = better ? 0 : state_.validations_without_best + 1;
-}
-
-void Trainer::follow_plateau(double metric, bool higher_is_better) {
-  PlateauState& plateau = state_.plateau;
-  const config::LrScheduler& wanted = config_.training.lr_scheduler;
-  const double needed = plateau.best ? 1e-4 * std::abs(*plateau.best) : 0;
-  const bool better = !plateau.best || (higher_is_better ? metric > *plateau.best + needed
-                                                         : metric < *plateau.best - needed);
-  if (better) {
-    plateau.best = metric;
-    plateau.num_waited = 0;
-  } else if (++plateau.num_waited >= wanted.patience) {
-    plateau.factor = std::max(plateau.factor * wanted.factor, wanted.min_lr_ratio);
-    plateau.num_waited = 0;
-  }
 }
 
 void Trainer::show_sample(RunReport* report) {

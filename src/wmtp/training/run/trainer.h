@@ -59,7 +59,7 @@ class Trainer {
   };
   const std::optional<Resumption>& resumption() const { return resumption_; }
   std::int64_t num_steps() const { return num_steps_; }
-  RunFacts facts() const;  // for the report
+  RunFacts facts() const;  // for the report; BORROWS this
   const config::Config& config() const { return config_; }
   const TrainState& state() const { return state_; }
   const PolicyPlan& policy() const { return policy_; }
@@ -86,8 +86,6 @@ class Trainer {
   void save(SaveMarks marks, bool wait, RunReport* report);
   void tell_saves(RunReport* report);
   bool save_is_due(std::uint64_t samples_before) const;
-  void keep_best(const Numbers& numbers);
-  void follow_plateau(double metric, bool higher_is_better);
   void show_sample(RunReport* report);
   StepReader reader_at(const data::Cursor& cursor) const;
   optim::Schedule schedule() const;

@@ -1,0 +1,14 @@
+// What validations decide about a run: the best checkpoint, the learning rate of a plateau
+// schedule, and (by the count of those without a new best) the early end.
+#pragma once
+#include "wmtp/config/config.h"
+#include "wmtp/training/objective.h"
+#include "wmtp/training/run/train_state.h"
+
+namespace wmtp::training {
+
+// Takes the newest validation into `state`, at state.step; true if it is the best so far. Throws
+// ErrorKind::config where the stage has no such metric as checkpoint.best_metric names.
+bool record_validation(const config::Config& config, const Numbers& numbers, TrainState& state);
+
+}  // namespace wmtp::training
