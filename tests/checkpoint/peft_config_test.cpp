@@ -7,7 +7,7 @@
 namespace wmtp::checkpoint {
 namespace {
 
-PeftConfig parse(const std::string& text) {
+PeftConfig parse_config(const std::string& text) {
   return parse_peft_config(parse_json(text, "a.json"), "a.json");
 }
 
@@ -18,7 +18,7 @@ TEST(PeftConfig, ReadsWhatItWrites) {
                           .dropout = 0.25,
                           .rslora = true,
                           .targets = {"q_proj", "down_proj"}};
-  EXPECT_EQ(parse(peft_config_text(config)), config);
+  EXPECT_EQ(parse_config(peft_config_text(config)), config);
 }
 
 TEST(PeftConfig, WritesTheKeysOtherToolsNeed) {
@@ -34,11 +34,11 @@ TEST(PeftConfig, WritesTheKeysOtherToolsNeed) {
 }
 
 TEST(PeftConfig, HasPeftsDefaults) {
-  EXPECT_EQ(parse(R"({"peft_type": "LORA"})"), PeftConfig{});
+  EXPECT_EQ(parse_config(R"({"peft_type": "LORA"})"), PeftConfig{});
 }
 
 TEST(PeftConfig, AcceptsPatternsUnknownAndUnsetKeys) {
-  const PeftConfig config = parse(R"({"peft_type": "LORA", "target_modules": "all-linear",
+  const PeftConfig config = parse_config(R"({"peft_type": "LORA", "target_modules": "all-linear",
       "use_dora": false, "rank_pattern": {}, "modules_to_save": [], "lora_bias": null,
       "something_new": {"x": 1}, "init_lora_weights": "gaussian"})");
   EXPECT_TRUE(config.targets.empty());
@@ -69,10 +69,12 @@ TEST(PeftConfig, RefusesByName) {
       {R"("target_modules": ["q_proj", 1])", "target_modules"},
   };
   for (const auto& [key, part] : cases)
-    EXPECT_WMTP_ERROR(parse(R"({"peft_type": "LORA", )" + key + "}"), ErrorKind::config, part);
-  EXPECT_WMTP_ERROR(parse(R"({"peft_type": "IA3"})"), ErrorKind::config, "peft_type \"IA3\"");
-  EXPECT_WMTP_ERROR(parse("{}"), ErrorKind::config, "peft_type is missing");
-  EXPECT_WMTP_ERROR(parse("[]"), ErrorKind::data, "not a JSON object");
+    EXPECT_WMTP_ERROR(parse_config(R"({"peft_type": "LORA", )" + key + "}"), ErrorKind::config,
+                      part);
+  EXPECT_WMTP_ERROR(parse_config(R"({"peft_type": "IA3"})"), ErrorKind::config,
+                    "peft_type \"IA3\"");
+  EXPECT_WMTP_ERROR(parse_config("{}"), ErrorKind::config, "peft_type is missing");
+  EXPECT_WMTP_ERROR(parse_config("[]"), ErrorKind::data, "not a JSON object");
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ std::string file_of(std::string_view json, std::string_view data) {
   return bytes.append(json).append(data);
 }
 
-storage::SafetensorsHeader parse(std::string_view bytes) {
+storage::SafetensorsHeader parse_file(std::string_view bytes) {
   return storage::parse_safetensors_header(std::as_bytes(std::span(bytes.data(), bytes.size())),
                                            bytes.size(), "t.safetensors");
 }
@@ -65,16 +65,16 @@ TEST(Safetensors, AWriterThatIsShortOfBytesCommitsNothing) {
 }
 
 TEST(Safetensors, AcceptsWhatTheFormatAllows) {
-  EXPECT_EQ(parse(file_of("{}", "")).tensors.size(), 0u);
+  EXPECT_EQ(parse_file(file_of("{}", "")).tensors.size(), 0u);
   const auto header =
-      parse(file_of(" {\n \"z\\u00e9\\ud83d\\ude00\" : {\"shape\":[ ], \"data_offsets\":[4,8] "
-                    ",\"dtype\":\"F32\"},"
-                    "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
-                    "\"e\":{\"dtype\":\"F32\",\"shape\":[0,3],\"data_offsets\":[4,4]}}   " +
-                        1,
-                    "12345678"));
+      parse_file(file_of(" {\n \"z\\u00e9\\ud83d\\ude00\" : {\"shape\":[ ], \"data_offsets\":[4,8] "
+                         ",\"dtype\":\"F32\"},"
+                         "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+                         "\"e\":{\"dtype\":\"F32\",\"shape\":[0,3],\"data_offsets\":[4,4]}}   " +
+                             1,
+                         "12345678"));
   EXPECT_EQ(header.tensors[2].name, "z\xc3\xa9\xf0\x9f\x98\x80");
-  EXPECT_EQ(parse(file_of(R"({"a":{"dtype":"F4","shape":[2],"data_offsets":[0,1]}})", "x"))
+  EXPECT_EQ(parse_file(file_of(R"({"a":{"dtype":"F4","shape":[2],"data_offsets":[0,1]}})", "x"))
                 .tensors.size(),
             1u);
 }
@@ -166,19 +166,20 @@ TEST(Safetensors, RefusesHostileHeaders) {
        "a name of 4097 bytes"},
       {file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},})", "1"), "expected '\"'"},
   };
-  for (const auto& [bytes, fact] : cases) EXPECT_WMTP_ERROR(parse(bytes), ErrorKind::data, fact);
+  for (const auto& [bytes, fact] : cases)
+    EXPECT_WMTP_ERROR(parse_file(bytes), ErrorKind::data, fact);
   std::string many = "[1";
   for (int i = 0; i < 10000; ++i) many += ",1";
-  EXPECT_WMTP_ERROR(parse(file_of(entry(f32, many + "]", "[0,4]"), "1234")), ErrorKind::data,
+  EXPECT_WMTP_ERROR(parse_file(file_of(entry(f32, many + "]", "[0,4]"), "1234")), ErrorKind::data,
                     "more than 64 dimensions");
 }
 
 TEST(Safetensors, EveryTruncationIsRefused) {
   const std::string whole = file_of(entry("\"F32\"", "[2]", "[0,8]"), "12345678");
-  EXPECT_NO_THROW(parse(whole));
+  EXPECT_NO_THROW(parse_file(whole));
   for (std::size_t size = 0; size < whole.size(); ++size)
-    EXPECT_THROW(parse(whole.substr(0, size)), Error) << size;
-  EXPECT_THROW(parse(whole + "9"), Error);
+    EXPECT_THROW(parse_file(whole.substr(0, size)), Error) << size;
+  EXPECT_THROW(parse_file(whole + "9"), Error);
 }
 
 TEST(Safetensors, AMillionTensorsTakeBoundedTimeAndOneMoreIsRefused) {
@@ -188,9 +189,9 @@ TEST(Safetensors, AMillionTensorsTakeBoundedTimeAndOneMoreIsRefused) {
   std::string more = json + R"("x":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})";
   json.back() = '}';
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_EQ(parse(file_of(json, "")).tensors.size(), 1'000'000u);
+  EXPECT_EQ(parse_file(file_of(json, "")).tensors.size(), 1'000'000u);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
-  EXPECT_WMTP_ERROR(parse(file_of(more, "")), ErrorKind::data, "more than 1000000 tensors");
+  EXPECT_WMTP_ERROR(parse_file(file_of(more, "")), ErrorKind::data, "more than 1000000 tensors");
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace wmtp::commit {
 namespace {
 
-Manifest sample() {
+Manifest some_manifest() {
   Manifest manifest;
   manifest.model = "tiny";
   manifest.step = 7;
@@ -52,7 +52,7 @@ std::string changed(Manifest manifest, const std::string& from, const std::strin
 }
 
 TEST(Manifest, RoundTrip) {
-  Manifest written = sample();
+  Manifest written = some_manifest();
   const std::string text = to_text(written);
   const Manifest read = parse_manifest(text, "folder");
   EXPECT_EQ(read.self_sha256, written.self_sha256);
@@ -68,7 +68,7 @@ TEST(Manifest, RoundTrip) {
 }
 
 TEST(Manifest, SelfHashIsTheHashWithItsOwnDigitsAsZeros) {
-  Manifest manifest = sample();
+  Manifest manifest = some_manifest();
   std::string text = to_text(manifest);
   const auto digits = text.find(manifest.self_sha256);
   ASSERT_NE(digits, text.npos);
@@ -77,7 +77,7 @@ TEST(Manifest, SelfHashIsTheHashWithItsOwnDigitsAsZeros) {
 }
 
 TEST(Manifest, DamageIsFoundBeforeAnythingIsBelieved) {
-  Manifest manifest = sample();
+  Manifest manifest = some_manifest();
   const std::string text = to_text(manifest);
   for (std::size_t i = 0; i < text.size(); ++i) {
     std::string bad = text;
@@ -88,9 +88,10 @@ TEST(Manifest, DamageIsFoundBeforeAnythingIsBelieved) {
 }
 
 TEST(Manifest, NewerAndForeignOnesAreNoDamage) {
-  EXPECT_WMTP_ERROR(parse_manifest(changed(sample(), "\"version\":1", "\"version\":2"), "folder"),
-                    ErrorKind::config, "version 2 of the checkpoint format");
-  EXPECT_WMTP_ERROR(parse_manifest(changed(sample(), "wmtp-checkpoint", "other"), "folder"),
+  EXPECT_WMTP_ERROR(
+      parse_manifest(changed(some_manifest(), "\"version\":1", "\"version\":2"), "folder"),
+      ErrorKind::config, "version 2 of the checkpoint format");
+  EXPECT_WMTP_ERROR(parse_manifest(changed(some_manifest(), "wmtp-checkpoint", "other"), "folder"),
                     ErrorKind::config, "format \"other\"");
   EXPECT_WMTP_ERROR(parse_manifest("{\"name\":\"a web app\"}\n", "folder"), ErrorKind::config,
                     "not one of wmtp");
@@ -142,7 +143,7 @@ TEST(Manifest, HostileContentsWithARightHash) {
       {"\"files\":[", "\"files\":[[[[[[[[", "nested deeper than 8"},
   };
   for (const Bad& bad : cases)
-    EXPECT_WMTP_ERROR(parse_manifest(changed(sample(), bad.from, bad.to), "folder"),
+    EXPECT_WMTP_ERROR(parse_manifest(changed(some_manifest(), bad.from, bad.to), "folder"),
                       ErrorKind::checkpoint, bad.message);
 }
 

@@ -11,7 +11,7 @@
 namespace wmtp::commit {
 namespace {
 
-OrderedJson sample() {
+OrderedJson some_state() {
   OrderedJson state;
   for (const char* key :
        {"version", "step", "epoch", "samples_seen", "tokens_seen", "cursor", "rng", "optimizer",
@@ -21,7 +21,7 @@ OrderedJson sample() {
 }
 
 TEST(TrainerState, MissingAndUnknownKeysAreNamed) {
-  OrderedJson state = sample();
+  OrderedJson state = some_state();
   parse_trainer_state(trainer_state_text(state), "file");
   state.erase("cursor");
   EXPECT_WMTP_ERROR(trainer_state_text(state), ErrorKind::internal, "\"cursor\" is missing");
@@ -34,7 +34,7 @@ TEST(TrainerState, MissingAndUnknownKeysAreNamed) {
 }
 
 TEST(TrainerState, NumbersComeBackBitEqual) {
-  OrderedJson state = sample();
+  OrderedJson state = some_state();
   OrderedJson& values = state["ema"];
   values = OrderedJson::array();
   RngStream rng(1, "numbers");
@@ -56,7 +56,7 @@ TEST(TrainerState, NumbersComeBackBitEqual) {
 }
 
 TEST(TrainerState, NonFiniteNumbersAreStrings) {
-  OrderedJson state = sample();
+  OrderedJson state = some_state();
   state["best"] = {{"value", std::nan("")}, {"more", {INFINITY, -INFINITY, 1.5}}};
   const std::string text = trainer_state_text(state);
   EXPECT_NE(text.find(R"("best":{"value":"NaN","more":["Infinity","-Infinity",1.5]})"), text.npos);

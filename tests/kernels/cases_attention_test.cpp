@@ -16,13 +16,13 @@
 namespace wmtp::kernels::testing {
 namespace {
 
-struct Shape {
+struct AttentionShape {
   std::vector<std::int32_t> start;
   std::int64_t num_q, num_kv, size;
 };
 
 // The three parts are views of one fused row, as in the model.
-Tensors run_attention(const Tensors& in, const Shape& shape, AttentionOptions options) {
+Tensors run_attention(const Tensors& in, const AttentionShape& shape, AttentionOptions options) {
   const Tensor fused = at::cat({in.at("q"), in.at("k"), in.at("v")}, 1);
   const Tensor q = fused.narrow(1, 0, shape.num_q);
   const Tensor k = fused.narrow(1, shape.num_q, shape.num_kv);
@@ -36,7 +36,7 @@ Tensors run_attention(const Tensors& in, const Shape& shape, AttentionOptions op
       {"out", forward.out_NHE}, {"dq", grads.dq_NHE}, {"dk", grads.dk_NGE}, {"dv", grads.dv_NGE}};
 }
 
-Tensors define_attention(const Tensors& in, const Shape& shape) {
+Tensors define_attention(const Tensors& in, const AttentionShape& shape) {
   std::vector<Tensor> documents{in.at("q").narrow(0, 0, 0)};
   for (std::size_t d = 0; d + 1 < shape.start.size(); ++d) {
     const std::int64_t first = shape.start[d], length = shape.start[d + 1] - first;
@@ -55,7 +55,7 @@ Tensors define_attention(const Tensors& in, const Shape& shape) {
   return {{"out", at::cat(documents, 0)}};
 }
 
-OpCase attention_case(const Shape& shape, AttentionOptions options) {
+OpCase attention_case(const AttentionShape& shape, AttentionOptions options) {
   OpCase op;
   const bool reference = options.choice == AttentionChoice::reference;
   op.name = fmt::format("attention_{}_{}_{}_{}{}{}", fmt::join(shape.start, "_"), shape.num_q,
@@ -81,12 +81,12 @@ OpCase attention_case(const Shape& shape, AttentionOptions options) {
 
 std::vector<OpCase> attention_cases() {
   std::vector<OpCase> cases;
-  for (const Shape& shape : std::vector<Shape>{{{0, 1}, 2, 2, 32},
-                                               {{0, 5, 12, 13, 40}, 4, 2, 64},
-                                               {{0, 16, 32, 48}, 8, 8, 64},
-                                               {{0, 33, 33, 66}, 6, 2, 128},
-                                               {{0, 128, 256}, 4, 2, 64},
-                                               {{0}, 4, 4, 64}})
+  for (const AttentionShape& shape : std::vector<AttentionShape>{{{0, 1}, 2, 2, 32},
+                                                                 {{0, 5, 12, 13, 40}, 4, 2, 64},
+                                                                 {{0, 16, 32, 48}, 8, 8, 64},
+                                                                 {{0, 33, 33, 66}, 6, 2, 128},
+                                                                 {{0, 128, 256}, 4, 2, 64},
+                                                                 {{0}, 4, 4, 64}})
     cases.push_back(attention_case(shape, {}));
   cases.push_back(attention_case({{0, 5, 12, 13, 40}, 4, 2, 32}, {AttentionChoice::reference}));
   cases.push_back(attention_case({{0, 16, 32}, 4, 2, 64}, {AttentionChoice::automatic, true}));

@@ -11,11 +11,11 @@
 namespace wmtp::kernels::testing {
 namespace {
 
-struct Shape {
+struct LossShape {
   std::int64_t rows, every, vocabulary, features, chunk_rows;
 };
 
-Tensors loss_inputs(const Shape& shape) {
+Tensors loss_inputs(const LossShape& shape) {
   std::vector<std::int32_t> rows;
   for (std::int64_t n = shape.every - 1; n < shape.rows; n += shape.every)
     rows.push_back(static_cast<std::int32_t>(n));
@@ -32,7 +32,7 @@ Tensors loss_inputs(const Shape& shape) {
           {"scale", scale}};
 }
 
-Tensors run_loss(const Tensors& in, const Shape& shape) {
+Tensors run_loss(const Tensors& in, const LossShape& shape) {
   LinearCrossEntropy args{in.at("hidden"), in.at("weight"), {}, in.at("targets"), shape.chunk_rows};
   if (shape.every > 1) args.rows_M = in.at("rows");
   const LinearCrossEntropyGrads grads{in.at("scale"), at::empty_like(in.at("hidden")),
@@ -51,7 +51,7 @@ Tensors define_loss(const Tensors& in) {
   return {{"nll", nll}, {"nll_alone", nll}};
 }
 
-OpCase loss_case(const Shape& shape) {
+OpCase loss_case(const LossShape& shape) {
   OpCase op;
   op.name = fmt::format("linear_cross_entropy_{}by{}x{}x{}_chunk{}", shape.rows, shape.every,
                         shape.vocabulary, shape.features, shape.chunk_rows);

@@ -15,14 +15,14 @@
 namespace wmtp::kernels::testing {
 namespace {
 
-constexpr double kEps = 1e-5;
+constexpr double kNormEps = 1e-5;
 
 Tensors run_rms_norm(const Tensors& in) {
   const Tensor& x = in.at("x");
   const bool residual = in.contains("delta");
   const auto statistics = x.options().dtype(statistics_dtype(x.scalar_type()));
   RmsNorm forward{
-      x, {}, in.at("weight"), kEps, {}, at::empty_like(x), at::empty({x.size(0)}, statistics)};
+      x, {}, in.at("weight"), kNormEps, {}, at::empty_like(x), at::empty({x.size(0)}, statistics)};
   if (residual) {
     forward.delta_ND = in.at("delta");
     forward.sum_ND = at::empty_like(x);
@@ -40,7 +40,7 @@ Tensors run_rms_norm(const Tensors& in) {
 Tensors define_rms_norm(const Tensors& in) {
   const bool residual = in.contains("delta");
   const Tensor x = residual ? in.at("x") + in.at("delta") : in.at("x");
-  const Tensor rstd = at::rsqrt(at::mean(x * x, {1}, true) + kEps);
+  const Tensor rstd = at::rsqrt(at::mean(x * x, {1}, true) + kNormEps);
   Tensors out{{"out", x * rstd * in.at("weight")}};
   if (residual) out["sum"] = x;
   return out;

@@ -13,7 +13,8 @@
 namespace wmtp::kernels::testing {
 namespace {
 
-constexpr double kRate = 0.01, kBeta1 = 0.9, kBeta2 = 0.95, kEps = 1e-8, kDecay = 0.1, kScale = 0.5;
+constexpr double kRate = 0.01, kBeta1 = 0.9, kBeta2 = 0.95, kAdamEps = 1e-8, kDecay = 0.1,
+                 kScale = 0.5;
 constexpr std::int64_t kApplied = 4;
 
 Tensors run_adamw(const Tensors& in) {
@@ -25,7 +26,7 @@ Tensors run_adamw(const Tensors& in) {
   args.exp_avg = in.at("m1").clone();
   args.exp_avg_sq = in.at("m2").clone();
   args.compute_copy = at::empty_like(in.at("grad"));
-  args.learning_rate = kRate, args.beta1 = kBeta1, args.beta2 = kBeta2, args.eps = kEps;
+  args.learning_rate = kRate, args.beta1 = kBeta1, args.beta2 = kBeta2, args.eps = kAdamEps;
   args.weight_decay = kDecay;
   args.grad_scale = at::full({}, kScale, on_device);
   args.applied_steps = at::full({}, kApplied, on_device.dtype(kInt64));
@@ -40,7 +41,7 @@ Tensors define_adamw(const Tensors& in) {
   const Tensor m1 = in.at("m1") * kBeta1 + (1 - kBeta1) * g;
   const Tensor m2 = in.at("m2") * kBeta2 + (1 - kBeta2) * g * g;
   const Tensor step = m1 / (1 - std::pow(kBeta1, kApplied + 1)) /
-                      (at::sqrt(m2 / (1 - std::pow(kBeta2, kApplied + 1))) + kEps);
+                      (at::sqrt(m2 / (1 - std::pow(kBeta2, kApplied + 1))) + kAdamEps);
   const Tensor param = in.at("param") * (1 - kRate * kDecay) - kRate * step;
   return {{"param", param}, {"m1", m1}, {"m2", m2}, {"copy", param}};
 }

@@ -14,14 +14,14 @@
 namespace wmtp::kernels::testing {
 namespace {
 
-constexpr double kEps = 1e-6;
+constexpr double kHeadNormEps = 1e-6;
 
 Tensors run_rope(const Tensors& in, const HeadShape& heads, bool norm) {
   const RopeTable table = rope_table(in.at("positions"), in.at("inv_freq"));
   const Tensor qkv = in.at("qkv").clone();
   const std::int64_t tokens = qkv.size(0), size = heads.head_dim;
   const std::int64_t rotated = heads.num_heads + heads.num_kv_heads;
-  Rope forward{heads, table, qkv, {}, {}, kEps, {}, {}};
+  Rope forward{heads, table, qkv, {}, {}, kHeadNormEps, {}, {}};
   RopeBackward backward{heads, table, in.at("dq"), in.at("dk"),         in.at("dv"), {},
                         {},    {},    {},          at::empty_like(qkv), {},          {}};
   if (norm) {
@@ -64,8 +64,8 @@ Tensors define_rope(const Tensors& in, const HeadShape& heads, bool norm) {
   Tensor k = all.narrow(1, heads.num_heads, heads.num_kv_heads);
   const Tensor v = all.narrow(1, heads.num_heads + heads.num_kv_heads, heads.num_kv_heads);
   if (norm) {
-    q = q * at::rsqrt(at::mean(q * q, {2}, true) + kEps) * in.at("q_weight");
-    k = k * at::rsqrt(at::mean(k * k, {2}, true) + kEps) * in.at("k_weight");
+    q = q * at::rsqrt(at::mean(q * q, {2}, true) + kHeadNormEps) * in.at("q_weight");
+    k = k * at::rsqrt(at::mean(k * k, {2}, true) + kHeadNormEps) * in.at("k_weight");
   }
   const Tensor angle =
       in.at("positions").to(kFloat64).unsqueeze(1) * in.at("inv_freq").unsqueeze(0);

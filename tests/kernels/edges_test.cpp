@@ -25,7 +25,7 @@
 namespace wmtp::kernels::testing {
 namespace {
 
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kFloatNaN = std::numeric_limits<float>::quiet_NaN();
 
 Tensor fp32(const std::string& name, std::vector<std::int64_t> sizes) {
   return normals(name, std::move(sizes)).to(kFloat32);
@@ -42,8 +42,8 @@ TEST(LinearCrossEntropy, NaNInRowsThatDoNotCountReachesNoGradient) {
   const LinearCrossEntropy args{hidden, weight, rows, integers("targets", 4, 40), 0};
   const LinearCrossEntropyGrads clean{scale, at::empty_like(hidden), at::zeros({40, 8})};
   nll_and_grad(args, clean);
-  hidden[1] = kNaN;
-  hidden[3] = kNaN;
+  hidden[1] = kFloatNaN;
+  hidden[3] = kFloatNaN;
   const LinearCrossEntropyGrads dirty{scale, at::empty_like(hidden), at::zeros({40, 8})};
   const Tensor nll = nll_and_grad(args, dirty);
   EXPECT_TRUE(bit_equal(clean.dhidden_ND, dirty.dhidden_ND));
@@ -143,7 +143,7 @@ TEST(AdamW, TheSpecifiedTwoSteps) {
 }
 
 TEST(AdamW, ABadStepLeavesEverythingAsItIs) {
-  AdamState state(5, kNaN, 0);
+  AdamState state(5, kFloatNaN, 0);
   adamw(state.args);
   EXPECT_TRUE(bit_equal(state.args.param, at::ones({5})));
   EXPECT_TRUE(bit_equal(state.args.exp_avg, at::zeros({5})));

@@ -17,7 +17,8 @@ using test::numbers;
 using test::packed;
 using test::Row;
 
-constexpr double kTolerance = 2e-6, kNaN = std::numeric_limits<double>::quiet_NaN();
+using test::kNaN;
+using test::kTolerance;
 
 // Example A: losses per head; sources of head k; 2-D weights by position.
 const std::vector<Row> kNll{{1, 2, 3}, {2, 4, 6}, {5, 7}};

@@ -20,7 +20,8 @@ using test::packed;
 using test::responses;
 using test::Row;
 
-constexpr double kTolerance = 2e-6, kNaN = std::numeric_limits<double>::quiet_NaN();
+using test::kNaN;
+using test::kTolerance;
 
 ValueLossOptions returns(double lambda, double gamma = 1, ValueLossFn fn = ValueLossFn::huber) {
   return {ValueLossType::lambda_return, fn, .5, gamma, lambda, ValueReduction::sequence};

@@ -16,7 +16,8 @@ using test::packed;
 using test::responses;
 using test::Row;
 
-constexpr double kTolerance = 2e-6, kNaN = std::numeric_limits<double>::quiet_NaN();
+using test::kNaN;
+using test::kTolerance;
 
 Tensor roles(const std::vector<int>& role) {
   return at::tensor(role, at::kInt).to(at::kByte);

@@ -3,6 +3,7 @@
 #pragma once
 #include <ATen/ops/tensor.h>
 
+#include <limits>
 #include <vector>
 
 #include "wmtp/kernels/responses.h"
@@ -11,6 +12,9 @@ namespace wmtp::test {
 
 using Row = std::vector<double>;
 using MaskRow = std::vector<int>;
+
+// The examples give seven digits.
+inline constexpr double kTolerance = 2e-6, kNaN = std::numeric_limits<double>::quiet_NaN();
 
 inline Tensor packed(const std::vector<Row>& rows, DType dtype = kFloat64) {
   Row flat;

@@ -7,7 +7,7 @@
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
 #include "tools/write_tensors.h"
-#include "wmtp/model/init_weights.h"
+#include "training/drawn.h"
 #include "wmtp/model/presets.h"
 #include "wmtp/training/exports/exporter.h"
 
@@ -16,12 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using model::LoraScope;
-
-Tensor drawn(const layout::ParamSpec& param) {
-  const Tensor values = at::empty({param.numel()}, at::kFloat);
-  model::draw_weights({param.name + ".drawn", param.shape}, 1, 0.1, 0, values);
-  return values.view(param.shape);
-}
+using test::drawn;
 
 ExportSpec some_adapter(const char* preset, LoraScope scope = LoraScope::both) {
   ExportSpec spec;

@@ -6,6 +6,7 @@
 
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
+#include "training/drawn.h"
 #include "wmtp/checkpoint/safetensors.h"
 #include "wmtp/model/adapters.h"
 #include "wmtp/model/init_weights.h"
@@ -20,15 +21,10 @@ namespace wmtp::training {
 namespace {
 
 namespace fs = std::filesystem;
+using test::drawn;
 
 std::optional<std::string> no_environment(const std::string&) {
   return std::nullopt;
-}
-
-Tensor drawn(const layout::ParamSpec& param) {
-  const Tensor values = at::empty({param.numel()}, at::kFloat);
-  model::draw_weights({param.name + ".drawn", param.shape}, 1, 0.1, 0, values);
-  return values.view(param.shape);
 }
 
 parallel::Fill drawing() {

@@ -51,4 +51,7 @@ class LawRun {
   int steps_done_ = 0;
 };
 
+std::vector<Tensor> masters(LawRun& run);  // copies of this rank's parts, by unit
+bool equal(const std::vector<Tensor>& a, const std::vector<Tensor>& b);  // to the last bit
+
 }  // namespace wmtp::test

@@ -88,4 +88,16 @@ Tensor LawRun::frozen(std::size_t unit) {
   return model_.runtime().states()[unit].frozen;
 }
 
+std::vector<Tensor> masters(LawRun& run) {
+  std::vector<Tensor> all;
+  for (std::size_t u = 0; u < run.num_units(); ++u) all.push_back(run.master(u).values.clone());
+  return all;
+}
+
+bool equal(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  for (std::size_t u = 0; u < a.size(); ++u)
+    if (!a[u].equal(b[u])) return false;
+  return a.size() == b.size();
+}
+
 }  // namespace wmtp::test

@@ -10,19 +10,7 @@
 namespace wmtp::test {
 namespace {
 
-constexpr int kSteps = 6;
-
-std::vector<Tensor> masters(LawRun& run) {
-  std::vector<Tensor> all;
-  for (std::size_t u = 0; u < run.num_units(); ++u) all.push_back(run.master(u).values.clone());
-  return all;
-}
-
-bool equal(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
-  for (std::size_t u = 0; u < a.size(); ++u)
-    if (!a[u].equal(b[u])) return false;
-  return a.size() == b.size();
-}
+constexpr int kScaleSteps = 6;
 
 // Steps 2 and 3 of both runs are spoiled on rank 1 alone. With scales that are powers of two every
 // other number of the run stays the same to the last bit.
@@ -44,7 +32,7 @@ TEST(LossScaleMultirank, OverflowOnOneRankHalvesEverywhere) {
   layout.loss_scale = optim::LossScaleSettings{.growth_interval = 3};
   LawRun scaled(config, layout, groups);
   const std::vector<double> scales{65536, 65536, 32768, 16384, 16384, 16384};
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kScaleSteps; ++step) {
     const bool spoiled = step == 1 || step == 2;
     const auto before = masters(scaled);
     const training::StepResult result = scaled.step();
@@ -57,7 +45,7 @@ TEST(LossScaleMultirank, OverflowOnOneRankHalvesEverywhere) {
 
   layout.loss_scale.reset();
   LawRun plain(config, layout, groups);
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kScaleSteps; ++step) {
     const training::StepResult result = plain.step();
     EXPECT_EQ(result.applied, step != 1 && step != 2);
     EXPECT_FALSE(result.overflow);  // without a scale it is a bad step

@@ -12,7 +12,7 @@
 namespace wmtp::test {
 namespace {
 
-constexpr int kSteps = 5;
+constexpr int kLawSteps = 5;
 
 struct NamedLayout {
   std::string name;
@@ -86,7 +86,7 @@ Expected run_alone(const model::ModelConfig& config, LawLayout layout) {
   Expected expected;
   for (std::size_t u = 0; u < run.num_units(); ++u)
     expected.start.push_back(run.master(u).values.clone());
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kLawSteps; ++step) {
     expected.losses.push_back(run.step().loss);
     for (std::size_t u = 0; step == 0 && u < run.num_units(); ++u)
       expected.first_grads.push_back(run.grad(u).values.clone());
@@ -120,7 +120,7 @@ void check_layout(const NamedLayout& one, const model::ModelConfig& config,
   const double limit = one.layout.recipe == optim::Recipe::bf16_sr ? 1e-2 : 1e-3;
   std::vector<Tensor> frozen;
   for (std::size_t u = 0; u < run.num_units(); ++u) frozen.push_back(copy_of(run.frozen(u)));
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kLawSteps; ++step) {
     const auto result = run.step();
     EXPECT_TRUE(result.applied);
     EXPECT_NEAR(result.loss, expected.losses[static_cast<std::size_t>(step)], 1e-5);

@@ -49,8 +49,8 @@ Strategy strategy_of(int world, bool reads) {
   return kAll[(world + (reads ? 1 : 0)) % 3];
 }
 
-struct Rank {
-  Rank() {
+struct ReshardingRank {
+  ReshardingRank() {
     at::set_num_threads(1);
     session = comm::ProcessGroupSession::start(comm::discover(comm::process_environment()), {});
     session->connect();
@@ -140,7 +140,7 @@ LawLayout layout_of(Strategy strategy, bool lora) {
 }
 
 void write_as(int world) {
-  Rank rank;
+  ReshardingRank rank;
   for (const bool lora : {false, true}) {
     LawRun run(odd_config(), layout_of(strategy_of(world, false), lora), rank.groups());
     fill_everything(run.model());
@@ -154,7 +154,7 @@ void write_as(int world) {
 }
 
 void read_all_as(int world) {
-  Rank rank;
+  ReshardingRank rank;
   for (const bool lora : {false, true}) {
     for (int writer = 1; writer <= kWorlds; ++writer) {
       LawRun run(odd_config(), layout_of(strategy_of(world, true), lora), rank.groups());

@@ -16,7 +16,7 @@ namespace {
 using parallel::Strategy;
 
 // With 2 samples a rank: a rank runs out in the middle of a step, and has nothing from the start.
-const std::vector<int> kSizes{5, 1, 4};
+const std::vector<int> kUnevenSizes{5, 1, 4};
 constexpr int kBatchSize = 2;
 
 struct Ranks {
@@ -61,7 +61,7 @@ void like_alone(int num_ranks) {
   if (!is_worker()) return expect_success(launch_ranks({.ranks = num_ranks, .timeout_s = 600}));
   Ranks ranks;
   for (const StageCase& one : stage_cases()) {
-    const StageSteps steps = steps_of(one, kSizes);
+    const StageSteps steps = steps_of(one, kUnevenSizes);
     StageSetup setup = one.setup;
     setup.batch_size = kBatchSize;
     const StageTrace alone = run_alone(setup, steps);
@@ -90,7 +90,7 @@ TEST(StageLawsMultirank, AScopeOverRanksIsOneLargeMicroBatch) {
   Ranks ranks;
   for (const StageCase& one : stage_cases()) {
     if (!one.grouped) continue;
-    const StageSteps steps = steps_of(one, kSizes);
+    const StageSteps steps = steps_of(one, kUnevenSizes);
     StageSetup setup = one.setup;
     setup.rho1.scope_ranks = setup.verifiable.scope_ranks = true;
     setup.batch_size = 2 * kBatchSize;

@@ -15,8 +15,8 @@ namespace {
 
 constexpr int kSignalled = 137;  // 128 + SIGKILL
 
-struct Rank {
-  explicit Rank(const std::string& spec) {
+struct FaultyRank {
+  explicit FaultyRank(const std::string& spec) {
     at::set_num_threads(1);
     failpoint::configure({.spec = spec, .rank = worker_rank(), .log_path = {}});
     session = comm::ProcessGroupSession::start(comm::discover(comm::process_environment()), {});
@@ -30,21 +30,9 @@ struct Rank {
   std::unique_ptr<comm::ProcessGroupSession> session;
 };
 
-std::vector<Tensor> masters(LawRun& run) {
-  std::vector<Tensor> all;
-  for (std::size_t u = 0; u < run.num_units(); ++u) all.push_back(run.master(u).values.clone());
-  return all;
-}
-
-bool equal(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
-  for (std::size_t i = 0; i < a.size(); ++i)
-    if (!a[i].equal(b[i])) return false;
-  return a.size() == b.size();
-}
-
 TEST(StepFaultsMultirank, NanOnOneRankUpdatesNoRank) {
   if (!is_worker()) return expect_success(launch_ranks({.ranks = 2}));
-  Rank rank("step.loss:rank=1:nth=2=damage;step.loss:rank=0:nth=5=damage");
+  FaultyRank rank("step.loss:rank=1:nth=2=damage;step.loss:rank=0:nth=5=damage");
   for (auto strategy : {parallel::Strategy::full_shard, parallel::Strategy::no_shard}) {
     LawRun run = rank.run(strategy);
     const auto start = masters(run);
@@ -62,7 +50,7 @@ TEST(StepFaultsMultirank, NanOnOneRankUpdatesNoRank) {
 // A whole rank without valid tokens takes part with zeros and changes nothing for the others.
 TEST(StepFaultsMultirank, ARankWithoutTargetsTakesPart) {
   if (!is_worker()) return expect_success(launch_ranks({.ranks = 3}));
-  Rank rank("");
+  FaultyRank rank("");
   LawRun run =
       rank.run(parallel::Strategy::full_shard);  // the last micro-batch, rank 2's, has no target
   for (int step = 0; step < 3; ++step) {
@@ -80,7 +68,7 @@ void killed_in(const std::string& point) {
     EXPECT_EQ(results[0].code, 0) << results[0].output;
     return;
   }
-  Rank rank(point + ":rank=1:nth=3=kill");
+  FaultyRank rank(point + ":rank=1:nth=3=kill");
   LawRun run = rank.run(parallel::Strategy::full_shard);
   const auto start = Clock::now();
   try {
@@ -109,7 +97,7 @@ TEST(StepFaultsMultirank, KilledBeforeApply) {
 // wrong, and the comparison after the first step names the rank and the unit.
 TEST(StepFaultsMultirank, UnitsInAnotherOrderAreNamed) {
   if (!is_worker()) return expect_success(launch_ranks({.ranks = 3}));
-  Rank rank("");
+  FaultyRank rank("");
   const parallel::Groups groups{&rank.session->gather_group(), &rank.session->reduce_group()};
   parallel::Runtime runtime({{"layers.0", {{"a", {4096}}}}, {"layers.1", {{"b", {4096}}}}}, {},
                             groups);
@@ -135,7 +123,7 @@ TEST(StepFaultsMultirank, UnitsInAnotherOrderAreNamed) {
 // Every parameter arrives whole on rank 0, equal to what was drawn.
 TEST(StateDictMultirank, FullStateIsWhatWasDrawn) {
   if (!is_worker()) return expect_success(launch_ranks({.ranks = 3}));
-  Rank rank("");
+  FaultyRank rank("");
   const model::ModelConfig config = model::preset("micro");
   const parallel::Fill draw = training::random_weights(config, 3);
   for (auto strategy : {parallel::Strategy::full_shard, parallel::Strategy::no_shard}) {

@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "support/expect_error.h"
+#include "support/packed_rows.h"
 
 namespace wmtp::weighting {
 namespace {
 
-constexpr double kTolerance = 2e-6;
+using test::kTolerance;
 const Moments kTarget{1.328, .981};
 
 TEST(RandomControl, V32) {

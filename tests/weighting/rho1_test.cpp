@@ -16,7 +16,7 @@ using test::numbers;
 using test::packed;
 using test::Row;
 
-constexpr double kTolerance = 2e-6;
+using test::kTolerance;
 constexpr std::int64_t kSixty = 600'000;
 
 std::vector<std::size_t> picked(const Selection& selection) {

@@ -19,7 +19,8 @@ using test::packed;
 using test::responses;
 using test::Row;
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN(), kTolerance = 2e-6;
+using test::kNaN;
+using test::kTolerance;
 const MaskRow kThree{1, 1, 1};
 const WeightOptions kTd0Clip{0.9, 0.1, 5}, kGaeClip{1, 0.1, 3};
 

@@ -20,14 +20,15 @@ using test::numbers;
 using test::packed;
 using test::Row;
 
-constexpr double kTolerance = 2e-6, kNaN = std::numeric_limits<double>::quiet_NaN();
-const WeightOptions kGaeClip{1, 0.1, 3};
+using test::kNaN;
+using test::kTolerance;
+const WeightOptions kClipTo3{1, 0.1, 3};
 
 Tensor ones_mask(std::size_t size) {
   return at::full({static_cast<std::int64_t>(size)}, 1, at::kByte);
 }
 Row weigh(const Row& x, const Whitening& whitening = {}) {
-  return numbers(token_weights(packed({x}), ones_mask(x.size()), kGaeClip, whitening).weights_N);
+  return numbers(token_weights(packed({x}), ones_mask(x.size()), kClipTo3, whitening).weights_N);
 }
 Whitening batch_of(const Row& x) {
   return batch_whitening(masked_sums(packed({x}), ones_mask(x.size())));
@@ -46,7 +47,7 @@ TEST(Weights, V20) {
 
 TEST(Weights, V21) {
   const Row x{1.5, -3, .25, .5};
-  const TokenWeights got = token_weights(packed({x}), ones_mask(4), kGaeClip);
+  const TokenWeights got = token_weights(packed({x}), ones_mask(4), kClipTo3);
   EXPECT_NUMBERS(numbers(got.weights_N), (Row{3, .1, 1.284025, 1.648721}), kTolerance);
   EXPECT_EQ(got.num_clipped.item<double>() / 4, .5);
 }
@@ -58,20 +59,20 @@ TEST(Weights, V24FlatAndTinyScopes) {
   EXPECT_EQ(weigh({}, batch_of({})).size(), 0u);
   const Tensor x = packed({{kNaN, 3}}), none = at::zeros({2}, at::kByte);
   const Whitening empty = batch_whitening(masked_sums(x, none));
-  EXPECT_NUMBERS(numbers(token_weights(x, none, kGaeClip, empty).weights_N), (Row{0, 0}), 0);
+  EXPECT_NUMBERS(numbers(token_weights(x, none, kClipTo3, empty).weights_N), (Row{0, 0}), 0);
 }
 
 TEST(Weights, MaskSelects) {
   const Tensor x = packed({{kNaN, .4705, 1e300, .39, .2, -HUGE_VAL}});
   const Tensor mask = at::tensor(std::vector<int>{0, 1, 0, 1, 1, 0}, at::kInt).to(at::kByte);
-  const TokenWeights got = token_weights(x, mask, kGaeClip, batch_whitening(masked_sums(x, mask)));
+  const TokenWeights got = token_weights(x, mask, kClipTo3, batch_whitening(masked_sums(x, mask)));
   EXPECT_NUMBERS(numbers(got.weights_N), (Row{0, 2.321850, 0, 1.300552, .331160, 0}), kTolerance);
   EXPECT_EQ(got.num_clipped.item<double>(), 0);
 }
 
 TEST(Weights, OverflowIsExactlyTheBound) {
   for (const DType dtype : {kFloat64, kFloat32}) {
-    const Tensor w = token_weights(packed({{1e6, -1e6}}, dtype), ones_mask(2), kGaeClip).weights_N;
+    const Tensor w = token_weights(packed({{1e6, -1e6}}, dtype), ones_mask(2), kClipTo3).weights_N;
     EXPECT_EQ(w.scalar_type(), dtype);
     EXPECT_EQ(numbers(w), (Row{3, dtype == kFloat64 ? .1 : static_cast<double>(.1f)}));
   }

@@ -38,9 +38,9 @@ constexpr std::array<std::string_view, 20> kRefused{"use_dora",
 constexpr std::array<std::string_view, 6> kChangesBase{"pissa", "corda", "olora",
                                                        "OLoRA", "loftq", "lora_ga"};
 
-class Fields {
+class PeftFields {
  public:
-  Fields(const Json& json, std::string_view origin) : json_(json), origin_(origin) {
+  PeftFields(const Json& json, std::string_view origin) : json_(json), origin_(origin) {
     if (!json.is_object())
       throw Error(ErrorKind::data, "peft", fmt::format("{}: not a JSON object", origin_));
   }
@@ -90,7 +90,7 @@ class Fields {
   std::string origin_;
 };
 
-void refuse_other_methods(const Fields& fields) {
+void refuse_other_methods(const PeftFields& fields) {
   if (fields.text("peft_type") != "LORA") fields.refuse("peft_type", "is not LORA");
   if (const std::string bias = fields.text("bias"); !bias.empty() && bias != "none")
     fields.refuse("bias", "is not \"none\"", "wmtp's projections have no bias");
@@ -104,7 +104,7 @@ void refuse_other_methods(const Fields& fields) {
                     "convert the adapter with PEFT (path_initial_model_for_weight_conversion)");
 }
 
-std::vector<std::string> targets_of(const Fields& fields) {
+std::vector<std::string> targets_of(const PeftFields& fields) {
   const Json* value = fields.find("target_modules");
   std::vector<std::string> targets;
   if (!value || value->is_string()) return targets;
@@ -119,7 +119,7 @@ std::vector<std::string> targets_of(const Fields& fields) {
 }  // namespace
 
 PeftConfig parse_peft_config(const Json& json, std::string_view origin) {
-  const Fields fields(json, origin);
+  const PeftFields fields(json, origin);
   refuse_other_methods(fields);
   PeftConfig config;
   config.base_model = fields.text("base_model_name_or_path");

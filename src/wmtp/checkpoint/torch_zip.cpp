@@ -20,9 +20,9 @@ constexpr std::uint64_t kEndBytes = 22, kLocatorBytes = 20, kEnd64Bytes = 56, kC
                         kLocalBytes = 30;
 
 // Little-endian fields with every access checked against the file.
-class Fields {
+class ZipFields {
  public:
-  Fields(std::span<const std::byte> bytes, const std::string& origin)
+  ZipFields(std::span<const std::byte> bytes, const std::string& origin)
       : bytes_(bytes), origin_(origin) {}
 
   template <class Int>
@@ -55,7 +55,7 @@ struct Directory {
 };
 
 // The end record is the last one whose comment reaches exactly to the end of the file.
-std::uint64_t find_end_record(const Fields& file) {
+std::uint64_t find_end_record(const ZipFields& file) {
   if (file.size() < kEndBytes) return file.size();
   const std::uint64_t lowest =
       file.size() > kEndBytes + 65535 ? file.size() - kEndBytes - 65535 : 0;
@@ -66,7 +66,7 @@ std::uint64_t find_end_record(const Fields& file) {
   return file.size();
 }
 
-Directory find_directory(const Fields& file, std::uint64_t end) {
+Directory find_directory(const ZipFields& file, std::uint64_t end) {
   const bool wide =
       end >= kLocatorBytes && file.at<std::uint32_t>(end - kLocatorBytes) == kLocator64Signature;
   if (!wide)
@@ -80,7 +80,7 @@ Directory find_directory(const Fields& file, std::uint64_t end) {
 }
 
 // Sizes and offset that do not fit 32 bits lie in the extra field with id 1, in this order.
-void read_wide_fields(const Fields& file, std::uint64_t at, std::uint64_t end,
+void read_wide_fields(const ZipFields& file, std::uint64_t at, std::uint64_t end,
                       std::initializer_list<std::uint64_t*> values) {
   while (at + 4 <= end) {
     const auto id = file.at<std::uint16_t>(at), size = file.at<std::uint16_t>(at + 2);
@@ -112,7 +112,7 @@ void TorchZip::refuse(std::string_view fact) const {
 }
 
 void TorchZip::read_directory() {
-  const Fields file(file_.bytes(), origin_);
+  const ZipFields file(file_.bytes(), origin_);
   if (file.size() >= 2 && file.at<std::uint8_t>(0) == 0x80)
     throw Error(
         ErrorKind::config, "checkpoint",

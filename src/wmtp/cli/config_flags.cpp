@@ -1,17 +1,10 @@
 #include "wmtp/cli/config_flags.h"
 
-#include <cstdlib>
 #include <filesystem>
 
+#include "wmtp/comm/launch_env.h"
+
 namespace wmtp::cli {
-namespace {
-
-std::optional<std::string> read_variable(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value ? std::optional<std::string>(value) : std::nullopt;
-}
-
-}  // namespace
 
 void ConfigFlags::add_to(CLI::App& command, bool config_required) {
   command.add_option("--config", file, "The stage file (YAML)")->required(config_required);
@@ -35,7 +28,7 @@ config::LoadRequest ConfigFlags::request() const {
     request.installed_defaults =
         program.parent_path().parent_path() / "share/wmtp/configs/defaults.yaml";
   request.overrides = overrides;
-  request.env = read_variable;
+  request.env = comm::process_environment();
   return request;
 }
 

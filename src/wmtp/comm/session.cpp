@@ -10,7 +10,7 @@ namespace wmtp::comm {
 namespace {
 
 using std::chrono::milliseconds;
-constexpr milliseconds kPostPatience{500};
+constexpr milliseconds kCausePatience{500};
 constexpr milliseconds kShutdownLimit{30'000};
 
 std::string chosen_backend(const SessionOptions& options, int world) {
@@ -110,7 +110,7 @@ void ProcessGroupSession::abort_groups() noexcept {
 Failure ProcessGroupSession::settle(const Error& error) {
   const Failure mine{rank(), static_cast<int>(exit_code(error.kind())), error.what()};
   std::optional<Failure> theirs;
-  if (error.kind() == ErrorKind::comm) theirs = watchdog_->posted(kPostPatience);
+  if (error.kind() == ErrorKind::comm) theirs = watchdog_->posted(kCausePatience);
   const Failure cause = theirs ? *theirs : watchdog_->post(mine);
   abort_groups();
   if (rank() == 0 && cause.rank != rank())

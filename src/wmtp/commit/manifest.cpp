@@ -14,7 +14,7 @@
 namespace wmtp::commit {
 namespace {
 
-constexpr JsonLimits kLimits{.max_bytes = std::size_t{512} << 20, .max_depth = 8};
+constexpr JsonLimits kManifestLimits{.max_bytes = std::size_t{512} << 20, .max_depth = 8};
 constexpr std::string_view kFormat = "wmtp-checkpoint", kTailKey = "\"self_sha256\":\"";
 constexpr std::size_t kTailBytes = 64 + 3;  // digits, quote, brace, line feed
 
@@ -27,7 +27,7 @@ constexpr std::size_t kTailBytes = 64 + 3;  // digits, quote, brace, line feed
 bool is_foreign(std::string_view text) {
   if (text.find(kFormat) != text.npos || text.find("self_sha256") != text.npos) return false;
   try {
-    return parse_json(text, kManifestFile, kLimits).is_object();
+    return parse_json(text, kManifestFile, kManifestLimits).is_object();
   } catch (const Error&) {
     return false;
   }
@@ -143,11 +143,12 @@ std::uint64_t Manifest::total_bytes() const {
 }
 
 Manifest parse_manifest(std::string_view text, std::string_view folder) {
-  if (text.size() > kLimits.max_bytes)
-    damaged(text, folder, fmt::format("{} bytes, the limit is {}", text.size(), kLimits.max_bytes));
+  if (text.size() > kManifestLimits.max_bytes)
+    damaged(text, folder,
+            fmt::format("{} bytes, the limit is {}", text.size(), kManifestLimits.max_bytes));
   check_self_hash(text, folder);
   try {
-    Manifest manifest = read_fields(parse_json(text, kManifestFile, kLimits), folder);
+    Manifest manifest = read_fields(parse_json(text, kManifestFile, kManifestLimits), folder);
     check_paths(manifest);
     if (const std::string fault = find_box_fault(manifest); !fault.empty())
       throw Error(ErrorKind::data, "checkpoint", fault);

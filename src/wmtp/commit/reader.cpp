@@ -15,7 +15,7 @@ namespace {
 
 using layout::Range;
 
-constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
+constexpr std::size_t kBoxPieceBytes = std::size_t{1} << 20;
 constexpr std::uint64_t kMaxManifestBytes = std::uint64_t{512} << 20;
 constexpr std::size_t kMaxOpenFiles = 128;
 
@@ -172,7 +172,7 @@ void CheckpointReader::read_box(StoredBox& box, Range wanted, std::span<std::byt
       static_cast<std::uint64_t>(wanted.begin - box.range.begin) * box.item_bytes;
   if (box.checked) return shard.input->read(box.offset + skip_bytes, out);
 
-  std::vector<std::byte> block(std::min<std::uint64_t>(kBlockBytes, box.bytes()));
+  std::vector<std::byte> block(std::min<std::uint64_t>(kBoxPieceBytes, box.bytes()));
   std::uint32_t crc = 0;
   for (std::uint64_t at = 0; at < box.bytes(); at += block.size()) {
     const auto piece = std::span(block).first(

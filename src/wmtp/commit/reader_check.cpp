@@ -9,11 +9,11 @@
 namespace wmtp::commit {
 namespace {
 
-constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
+constexpr std::size_t kHashedPieceBytes = std::size_t{1} << 20;
 
 std::string sha256_of(const storage::InputFile& input) {
   Sha256 hash;
-  std::vector<std::byte> block(std::min<std::uint64_t>(kBlockBytes, input.size()));
+  std::vector<std::byte> block(std::min<std::uint64_t>(kHashedPieceBytes, input.size()));
   for (std::uint64_t at = 0; at < input.size(); at += block.size()) {
     const auto piece = std::span(block).first(
         static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), input.size() - at)));

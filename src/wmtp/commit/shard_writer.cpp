@@ -22,7 +22,7 @@ using Bytes = std::span<const std::byte>;
 // Below this a thread costs more than the hash.
 constexpr std::size_t kThreadedHashBytes = std::size_t{1} << 20;
 // Checksummed and written while the processor's cache still holds it.
-constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
+constexpr std::size_t kWritePieceBytes = std::size_t{1} << 20;
 
 struct Box {
   const TensorPiece* piece;
@@ -81,7 +81,7 @@ class ShardFile {
   std::uint32_t write(Bytes bytes) {
     std::uint32_t crc = 0;
     while (!bytes.empty()) {
-      const Bytes block = bytes.first(std::min(bytes.size(), kBlockBytes));
+      const Bytes block = bytes.first(std::min(bytes.size(), kWritePieceBytes));
       crc = crc32c(block, crc);
       write_block(block);
       bytes = bytes.subspan(block.size());

@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 15> kKeys{
     "version", "step", "epoch",      "samples_seen", "tokens_seen",
     "cursor",  "rng",  "optimizer",  "schedule",     "loss_scale",
     "ema",     "best", "early_stop", "layout",       "mlflow"};
-constexpr JsonLimits kLimits{.max_bytes = std::size_t{16} << 20, .max_depth = 8};
+constexpr JsonLimits kTrainerStateLimits{.max_bytes = std::size_t{16} << 20, .max_depth = 8};
 
 template <class AnyJson>
 void check_keys(const AnyJson& state, std::string_view origin, ErrorKind kind) {
@@ -44,7 +44,8 @@ void append_float(std::string& out, double value) {
 }
 
 void append_value(std::string& out, const OrderedJson& value, int depth) {
-  WMTP_CHECK(depth <= kLimits.max_depth, "trainer_state nested deeper than its reader takes");
+  WMTP_CHECK(depth <= kTrainerStateLimits.max_depth,
+             "trainer_state nested deeper than its reader takes");
   if (value.is_number_float()) return append_float(out, value.get<double>());
   if (!value.is_structured()) {
     out += value.dump();
@@ -70,7 +71,7 @@ std::string trainer_state_text(const OrderedJson& state) {
 }
 
 Json parse_trainer_state(std::string_view text, std::string_view origin) {
-  Json state = parse_json(text, origin, kLimits, ErrorKind::checkpoint);
+  Json state = parse_json(text, origin, kTrainerStateLimits, ErrorKind::checkpoint);
   check_keys(state, origin, ErrorKind::checkpoint);
   return state;
 }

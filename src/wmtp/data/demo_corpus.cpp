@@ -32,28 +32,28 @@ struct Step {
   std::uint64_t number = 0;
 };
 
-struct Problem {
+struct Exercise {
   std::string function;
   std::vector<Step> steps;
 };
 
-Problem make_problem(std::uint64_t seed, std::uint64_t number) {
+Exercise make_exercise(std::uint64_t seed, std::uint64_t number) {
   RngStream rng(seed, fmt::format("demo/problem/{}", number));
-  Problem problem;
-  problem.function = kFunctions[rng.below(kFunctions.size())];
+  Exercise exercise;
+  exercise.function = kFunctions[rng.below(kFunctions.size())];
   const std::uint64_t num_steps = 1 + rng.below(5);
   for (std::uint64_t i = 0; i < num_steps; ++i)
-    problem.steps.push_back({rng.below(kOperators.size()), 2 + rng.below(8)});
-  return problem;
+    exercise.steps.push_back({rng.below(kOperators.size()), 2 + rng.below(8)});
+  return exercise;
 }
 
-std::string instruction_of(const Problem& problem) {
+std::string instruction_of(const Exercise& exercise) {
   std::string text =
-      fmt::format("Write a function {} that takes one number. First ", problem.function);
-  for (std::size_t i = 0; i < problem.steps.size(); ++i)
+      fmt::format("Write a function {} that takes one number. First ", exercise.function);
+  for (std::size_t i = 0; i < exercise.steps.size(); ++i)
     text +=
         (i == 0 ? "" : ", then ") +
-        fmt::format(fmt::runtime(kOperators[problem.steps[i].op].verb), problem.steps[i].number);
+        fmt::format(fmt::runtime(kOperators[exercise.steps[i].op].verb), exercise.steps[i].number);
   return text + ".";
 }
 
@@ -61,9 +61,9 @@ const char* symbol_of(std::size_t op) {
   return op < kOperators.size() ? kOperators[op].symbol : kWrongSymbols[op - kOperators.size()];
 }
 
-std::string solution(const Problem& problem, const std::string& name, bool returns_argument) {
-  std::string text = fmt::format("def {}({}):\n    y = {}\n", problem.function, name, name);
-  for (const Step& step : problem.steps)
+std::string solution(const Exercise& exercise, const std::string& name, bool returns_argument) {
+  std::string text = fmt::format("def {}({}):\n    y = {}\n", exercise.function, name, name);
+  for (const Step& step : exercise.steps)
     text += fmt::format("    y = y {} {}\n", symbol_of(step.op), step.number);
   return text + fmt::format("    return {}\n", returns_argument ? name : "y");
 }
@@ -71,10 +71,10 @@ std::string solution(const Problem& problem, const std::string& name, bool retur
 // Most wrong solutions show it in one token: of 16, 7 return the argument and 8 take a symbol that
 // no right solution has. The last one misses an operator or a constant of the instruction: telling
 // that one takes reading the problem, which is more than the smallest models learn in a minute.
-std::string wrong_solution(const Problem& problem, const std::string& name, RngStream& rng) {
+std::string wrong_solution(const Exercise& exercise, const std::string& name, RngStream& rng) {
   const std::uint64_t kind = rng.below(16);
-  if (kind < 7) return solution(problem, name, true);
-  Problem wrong = problem;
+  if (kind < 7) return solution(exercise, name, true);
+  Exercise wrong = exercise;
   Step& step = wrong.steps[rng.below(wrong.steps.size())];
   const std::uint64_t drawn = rng.below(kOperators.size() - 1);
   if (kind < 15)
@@ -93,22 +93,22 @@ std::string prompt_of(const DemoRow& row) {
 
 }  // namespace
 
-std::vector<DemoRow> demo_rows(std::uint64_t seed, std::uint64_t first_problem,
+std::vector<DemoRow> demo_rows(std::uint64_t seed, std::uint64_t first_exercise,
                                std::size_t num_rows) {
   std::vector<DemoRow> rows;
-  for (std::uint64_t number = first_problem; rows.size() < num_rows; ++number) {
-    const Problem problem = make_problem(seed, number);
+  for (std::uint64_t number = first_exercise; rows.size() < num_rows; ++number) {
+    const Exercise exercise = make_exercise(seed, number);
     RngStream rng(seed, fmt::format("demo/rows/{}", number));
     for (int i = 0; i < 4 && rows.size() < num_rows; ++i) {
       const std::string name = kNames[rng.below(kNames.size())];
       DemoRow row;
       row.is_correct = i % 2 == 0;
-      row.instruction = instruction_of(problem);
+      row.instruction = instruction_of(exercise);
       row.output =
-          row.is_correct ? solution(problem, name, false) : wrong_solution(problem, name, rng);
+          row.is_correct ? solution(exercise, name, false) : wrong_solution(exercise, name, rng);
       row.task_id =
           fmt::format("demo{:05}_{}_{}", number, row.is_correct ? "correct" : "incorrect", i / 2);
-      row.difficulty = static_cast<int>(problem.steps.size());
+      row.difficulty = static_cast<int>(exercise.steps.size());
       rows.push_back(std::move(row));
     }
   }
@@ -134,9 +134,9 @@ DemoFiles write_demo_corpus(const std::filesystem::path& folder, std::uint64_t s
                   std::max<std::size_t>(8, num_rows / 10),
                   kVocabSize};
   const std::vector<DemoRow> train = demo_rows(seed, 0, files.num_train_rows);
-  constexpr std::uint64_t kFirstValidationProblem = 50'000;
+  constexpr std::uint64_t kFirstValidationExercise = 50'000;
   const std::vector<DemoRow> validation =
-      demo_rows(seed, kFirstValidationProblem, files.num_validation_rows);
+      demo_rows(seed, kFirstValidationExercise, files.num_validation_rows);
   std::string train_text, validation_text, prose, learned;
   for (const DemoRow& row : train) {
     train_text += to_json_line(row);

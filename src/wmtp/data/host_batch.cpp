@@ -9,15 +9,15 @@
 namespace wmtp::data {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kBatchAlignment = 64;
 
 class HeapAllocator : public HostAllocator {
  public:
   std::byte* allocate(std::size_t bytes) override {
-    return static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment}));
+    return static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kBatchAlignment}));
   }
   void release(std::byte* memory, std::size_t) override {
-    ::operator delete (memory, std::align_val_t{kAlignment});
+    ::operator delete (memory, std::align_val_t{kBatchAlignment});
   }
 };
 
@@ -28,7 +28,7 @@ class Layout {
   template <class T>
   void place(std::span<T>& field, std::size_t count) {
     if (memory_) field = {reinterpret_cast<T*>(memory_ + used_), count};
-    used_ = (used_ + count * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+    used_ = (used_ + count * sizeof(T) + kBatchAlignment - 1) / kBatchAlignment * kBatchAlignment;
   }
   std::size_t used() const { return used_; }
 

@@ -9,7 +9,6 @@ namespace {
 constexpr std::size_t kPadding = 64;     // what SIMD readers may touch behind the text
 constexpr std::size_t kHeadBytes = 256;  // kept of an overlong line, for the message
 constexpr std::size_t kDropBytes = std::size_t{16} << 20;
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};

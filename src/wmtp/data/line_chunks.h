@@ -14,6 +14,8 @@
 
 namespace wmtp::data {
 
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // of UTF-8
+
 struct LineChunk {
   std::string_view bytes;            // whole lines; only the file's last may lack its line feed
   std::uint64_t first_offset = 0;    // of `bytes` in the decompressed file

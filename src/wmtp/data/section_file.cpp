@@ -12,9 +12,9 @@
 namespace wmtp::data {
 namespace {
 
-constexpr std::uint32_t kByteOrderMark = 0x01020304;
+constexpr std::uint32_t kByteOrderProbe = 0x01020304;
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kSectionAlignment = 64;
 
 struct Header {
   char magic[8];
@@ -29,7 +29,7 @@ constexpr std::size_t kFactsOffset = 512;
 static_assert(sizeof(Header) <= kFactsOffset && kFactsOffset + kFactsBytes + 4 <= kHeaderBytes);
 
 std::uint64_t aligned(std::uint64_t offset) {
-  return (offset + kAlignment - 1) / kAlignment * kAlignment;
+  return (offset + kSectionAlignment - 1) / kSectionAlignment * kSectionAlignment;
 }
 
 // Gathers the body's bytes into CRCs of a MiB each while they are written.
@@ -70,7 +70,7 @@ Header plan(const SectionFileContent& content) {
   Header header{};
   std::memcpy(header.magic, content.format.magic.data(), sizeof(header.magic));
   header.version = content.format.version;
-  header.byte_order = kByteOrderMark;
+  header.byte_order = kByteOrderProbe;
   header.num_sections = static_cast<std::uint32_t>(content.sections.size());
   std::uint64_t offset = kHeaderBytes;
   for (std::size_t i = 0; i < content.sections.size(); ++i) {
@@ -103,20 +103,21 @@ std::string header_problem(std::span<const std::byte> file, const FileFormat& fo
   std::uint32_t crc = 0;
   std::memcpy(&crc, file.data() + kHeaderBytes - 4, 4);
   if (crc != crc32c(file.first(kHeaderBytes - 4))) return "bytes 0-4095 (header) are damaged";
-  if (header.byte_order != kByteOrderMark) return "written on a machine of other byte order";
+  if (header.byte_order != kByteOrderProbe) return "written on a machine of other byte order";
   if (header.version != format.version)
     return fmt::format("format version {}, this program reads {}", header.version, format.version);
   if (header.file_bytes != file.size())
     return fmt::format("{} bytes long, its header says {}", file.size(), header.file_bytes);
   if (header.num_sections > kMaxSections) return "too many sections";
   const std::uint64_t body = header.crc_offset;
-  if (body < kHeaderBytes || body > file.size() || body % kAlignment != 0)
+  if (body < kHeaderBytes || body > file.size() || body % kSectionAlignment != 0)
     return "impossible CRC offset";
   const std::uint64_t chunks = (body - kHeaderBytes + kChunkBytes - 1) / kChunkBytes;
   if (file.size() - body != 4 * chunks) return "CRC table of the wrong length";
   for (std::uint32_t i = 0; i < header.num_sections; ++i) {
     const auto [offset, bytes] = header.sections[i];
-    if (offset % kAlignment != 0 || offset < kHeaderBytes || offset > body || bytes > body - offset)
+    if (offset % kSectionAlignment != 0 || offset < kHeaderBytes || offset > body ||
+        bytes > body - offset)
       return fmt::format("section {} lies outside the file", i);
   }
   return {};

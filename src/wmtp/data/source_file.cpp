@@ -49,16 +49,16 @@ std::vector<fs::path> expand_files(const std::vector<std::string>& patterns) {
 std::string stem_of(const fs::path& file) {
   std::string name = file.filename().string();
   for (std::string_view ending : {".gz", ".zst"})
-    if (name.ends_with(ending)) name.resize(name.size() - ending.size());
+    if (name.ends_with(ending)) name.erase(name.size() - ending.size());
   for (std::string_view ending : {".jsonl", ".json", ".txt", ".wtok"})
-    if (name.ends_with(ending)) name.resize(name.size() - ending.size());
+    if (name.ends_with(ending)) name.erase(name.size() - ending.size());
   return name;
 }
 
 bool is_text_file(const fs::path& file) {
   std::string name = file.filename().string();
   for (std::string_view ending : {".gz", ".zst"})
-    if (name.ends_with(ending)) name.resize(name.size() - ending.size());
+    if (name.ends_with(ending)) name.erase(name.size() - ending.size());
   return name.ends_with(".txt");
 }
 

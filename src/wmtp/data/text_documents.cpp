@@ -5,7 +5,6 @@
 namespace wmtp::data {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::size_t kBatchBytes = std::size_t{4} << 20;
 
 }  // namespace

@@ -31,7 +31,7 @@ void swiglu(const Tensor& gate_up_N2F, const Tensor& out_NF) {
   demands.matrix("out", out_NF, out_NF.size(0), out_NF.size(1), dtype)
       .matrix("gate_up", gate_up_N2F, out_NF.size(0), 2 * out_NF.size(1), dtype);
   if (out_NF.numel() == 0) return;
-  if (out_NF.is_cuda()) return on_gpu({{}, gate_up_N2F, out_NF});
+  if (out_NF.is_cuda()) return on_gpu(SwigluBackward{{}, gate_up_N2F, out_NF});
   if (is_double_on_cpu("swiglu", out_NF)) return cpu::swiglu<double>(gate_up_N2F, out_NF);
   cpu::fast::swiglu(gate_up_N2F, out_NF);
 }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMaxTensors = 1'000'000, kMaxRank = 64, kMaxNameBytes = 4096;
 
-std::string shown(std::string_view name) {
+std::string in_quotes(std::string_view name) {
   return fmt::format("\"{:.80}{}\"", name, name.size() > 80 ? "..." : "");
 }
 
@@ -54,7 +54,7 @@ class HeaderReader {
       scan_.expect(':');
       const std::string& value = scan_.string();
       if (!metadata.emplace(key, value).second)
-        scan_.refuse(fmt::format("metadata key {} occurs twice", shown(key)));
+        scan_.refuse(fmt::format("metadata key {} occurs twice", in_quotes(key)));
     } while (next_item('}'));
   }
 
@@ -75,11 +75,11 @@ class HeaderReader {
       else if (field == "data_offsets" && !std::exchange(offsets, true))
         read_offsets(tensor);
       else
-        scan_.refuse(fmt::format("tensor {} has a repeated or unknown field {}", shown(tensor.name),
-                                 shown(field)));
+        scan_.refuse(fmt::format("tensor {} has a repeated or unknown field {}",
+                                 in_quotes(tensor.name), in_quotes(field)));
     } while (next_item('}'));
     if (!dtype || !shape || !offsets)
-      scan_.refuse(fmt::format("tensor {} lacks {}", shown(tensor.name),
+      scan_.refuse(fmt::format("tensor {} lacks {}", in_quotes(tensor.name),
                                !dtype   ? "dtype"
                                : !shape ? "shape"
                                         : "data_offsets"));
@@ -91,8 +91,8 @@ class HeaderReader {
     const std::string name = scan_.string();
     const auto dtype = stored_dtype(name);
     if (!dtype)
-      scan_.refuse(
-          fmt::format("tensor {} has the unknown dtype {}", shown(tensor.name), shown(name)));
+      scan_.refuse(fmt::format("tensor {} has the unknown dtype {}", in_quotes(tensor.name),
+                               in_quotes(name)));
     tensor.dtype = *dtype;
   }
 
@@ -102,11 +102,11 @@ class HeaderReader {
     do {
       const std::uint64_t extent = scan_.integer();
       if (extent > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-        scan_.refuse(fmt::format("tensor {} has an extent of {}", shown(tensor.name), extent));
+        scan_.refuse(fmt::format("tensor {} has an extent of {}", in_quotes(tensor.name), extent));
       tensor.shape.push_back(static_cast<std::int64_t>(extent));
       if (tensor.shape.size() > kMaxRank)
         scan_.refuse(
-            fmt::format("tensor {} has more than {} dimensions", shown(tensor.name), kMaxRank));
+            fmt::format("tensor {} has more than {} dimensions", in_quotes(tensor.name), kMaxRank));
     } while (next_item(']'));
   }
 
@@ -120,17 +120,17 @@ class HeaderReader {
 
   void check_size(const StoredTensor& tensor) {
     if (tensor.end < tensor.begin)
-      scan_.refuse(fmt::format("tensor {} ends at {}, before its begin {}", shown(tensor.name),
+      scan_.refuse(fmt::format("tensor {} ends at {}, before its begin {}", in_quotes(tensor.name),
                                tensor.end, tensor.begin));
     const auto bytes = tensor_bytes(tensor.dtype, tensor.shape);
     if (!bytes)
       scan_.refuse(fmt::format("tensor {}: the size of {} {} overflows or ends inside a byte",
-                               shown(tensor.name), name_of(tensor.dtype),
+                               in_quotes(tensor.name), name_of(tensor.dtype),
                                shape_text(tensor.shape)));
     if (*bytes != tensor.end - tensor.begin)
       scan_.refuse(fmt::format("tensor {}: {} {} needs {} bytes, its offsets span {}",
-                               shown(tensor.name), name_of(tensor.dtype), shape_text(tensor.shape),
-                               *bytes, tensor.end - tensor.begin));
+                               in_quotes(tensor.name), name_of(tensor.dtype),
+                               shape_text(tensor.shape), *bytes, tensor.end - tensor.begin));
   }
 
   HeaderScanner scan_;
@@ -153,7 +153,7 @@ void check_places(const SafetensorsHeader& header, std::uint64_t file_bytes,
   for (const StoredTensor* tensor : by_place) {
     if (tensor->begin != end)
       refuse(fmt::format("tensor {} begins at data byte {}, {} was expected ({})",
-                         shown(tensor->name), tensor->begin, end,
+                         in_quotes(tensor->name), tensor->begin, end,
                          tensor->begin > end ? "a hole" : "an overlap"));
     end = tensor->end;
   }
@@ -168,7 +168,7 @@ void check_names(const SafetensorsHeader& header, std::string_view origin) {
                          [](const auto& a, const auto& b) { return a.name == b.name; });
   if (twin != header.tensors.end())
     throw Error(ErrorKind::data, "checkpoint",
-                fmt::format("{}: tensor {} occurs twice", origin, shown(twin->name)));
+                fmt::format("{}: tensor {} occurs twice", origin, in_quotes(twin->name)));
 }
 
 // As serde_json writes strings: only what must be escaped.

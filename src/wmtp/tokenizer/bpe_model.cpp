@@ -8,18 +8,6 @@
 #include "wmtp/tokenizer/unicode.h"
 
 namespace wmtp::tokenizer {
-namespace {
-
-constexpr std::string_view kMetaspace = "\u2581";
-
-// A word ends where "▁" follows something else.
-std::size_t word_end(std::string_view text, std::size_t at) {
-  while (text.substr(at).starts_with(kMetaspace)) at += kMetaspace.size();
-  const std::size_t end = text.find(kMetaspace, at);
-  return end == std::string_view::npos ? text.size() : end;
-}
-
-}  // namespace
 
 BpeModel::BpeModel(BpeConfig config, std::string_view file)
     : config_(std::move(config)), number_(next_model_number()) {

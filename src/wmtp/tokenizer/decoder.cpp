@@ -12,8 +12,6 @@
 namespace wmtp::tokenizer {
 namespace {
 
-constexpr int kMaxSequenceDepth = 8;
-constexpr std::string_view kReplacementChar = "\uFFFD";
 using Tokens = std::vector<std::string>;
 
 std::string joined(const Tokens& tokens) {

@@ -10,7 +10,6 @@
 namespace wmtp::tokenizer {
 namespace {
 
-constexpr std::size_t kMaxFileBytes = std::size_t{128} << 20;
 constexpr int kMaxDepth = 32;
 constexpr std::size_t kMaxEntries = 4'194'304;
 constexpr std::size_t kMaxTokenBytes = 4'096;
@@ -171,7 +170,6 @@ SpecialFrame read_template(const JsonFields& processor) {
 
 // In a Sequence each further template goes around what the earlier ones made.
 SpecialFrame read_post_processor(const JsonFields& processor, int depth) {
-  constexpr int kMaxSequenceDepth = 8;
   const std::string type = processor.type();
   if (type == "ByteLevel") return {};
   if (type == "TemplateProcessing") return read_template(processor);
@@ -190,7 +188,7 @@ SpecialFrame read_post_processor(const JsonFields& processor, int depth) {
 
 HfParts read_hf_parts(std::string_view json_text, const std::string& file) {
   const Json json =
-      parse_json(json_text, file, {.max_bytes = kMaxFileBytes, .max_depth = kMaxDepth});
+      parse_json(json_text, file, {.max_bytes = kMaxTokenizerJsonBytes, .max_depth = kMaxDepth});
   const JsonFields top(json, file, "top");
   if (const auto version = top.optional_string("version"); version && *version != "1.0")
     top.unsupported(fmt::format("has version '{}'; only 1.0 is supported", *version));

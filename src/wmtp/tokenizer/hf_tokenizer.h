@@ -14,6 +14,8 @@
 
 namespace wmtp::tokenizer {
 
+inline constexpr std::size_t kMaxTokenizerJsonBytes = std::size_t{128} << 20;
+
 // What tokenizer_config.json says; nothing where it is absent or silent.
 struct TokenizerSettings {
   std::optional<std::string> bos_token, eos_token;

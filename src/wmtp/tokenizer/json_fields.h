@@ -8,6 +8,8 @@
 
 namespace wmtp::tokenizer {
 
+inline constexpr int kMaxSequenceDepth = 8;  // of Sequences inside each other
+
 // An object inside a tokenizer file. BORROWS the JSON.
 class JsonFields {
  public:

@@ -13,8 +13,6 @@
 namespace wmtp::tokenizer {
 namespace {
 
-constexpr int kMaxSequenceDepth = 8;
-
 // First character at or after `from` that has `flag`, or the text's end.
 std::size_t find_active(std::string_view text, std::size_t from, CharFlag flag) {
   constexpr std::uint64_t kHighBits = 0x8080808080808080ULL;

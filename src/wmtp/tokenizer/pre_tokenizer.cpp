@@ -10,8 +10,6 @@
 namespace wmtp::tokenizer {
 namespace {
 
-constexpr int kMaxSequenceDepth = 8;
-
 void emit(const PreToken& whole, const std::vector<ByteSpan>& spans, std::vector<PreToken>& out) {
   for (const ByteSpan& span : spans)
     out.push_back(

@@ -13,8 +13,6 @@
 namespace wmtp::tokenizer {
 namespace {
 
-constexpr std::string_view kSpace = "\u2581";
-
 [[noreturn]] void damaged(std::string_view fact) {
   throw Error(ErrorKind::data, "tokenizer", fmt::format("tokenizer.model: {}", fact),
               "is this a SentencePiece model, and complete?");
@@ -22,11 +20,6 @@ constexpr std::string_view kSpace = "\u2581";
 
 bool is_mergeable(PieceType type) {
   return type == PieceType::normal || type == PieceType::user_defined || type == PieceType::unused;
-}
-
-std::size_t word_end(std::string_view text, std::size_t at) {
-  while (text.substr(at).starts_with(kSpace)) at += kSpace.size();
-  return std::min(text.find(kSpace, at), text.size());
 }
 
 }  // namespace
@@ -98,7 +91,7 @@ bool SentencePieceTokenizer::is_separable() const {
 
 std::string SentencePieceTokenizer::normalize(std::string_view text) const {
   const bool squeeze = model_.remove_extra_whitespaces;
-  const std::string_view space = model_.escape_whitespaces ? kSpace : std::string_view(" ");
+  const std::string_view space = model_.escape_whitespaces ? kMetaspace : std::string_view(" ");
   std::vector<std::string_view> chunks;  // user-defined pieces whole, the rest by characters
   for (const Section& section : user_defined_.split(text, true)) {
     if (section.id >= 0) {
@@ -129,7 +122,7 @@ std::string SentencePieceTokenizer::normalize(std::string_view text) const {
     }
     if (!chunk.empty()) previous_space = squeeze && chunk.ends_with(' ');
   }
-  while (squeeze && std::string_view(out).ends_with(space)) out.resize(out.size() - space.size());
+  while (squeeze && std::string_view(out).ends_with(space)) out.erase(out.size() - space.size());
   return out;
 }
 
@@ -213,17 +206,17 @@ std::string SentencePieceTokenizer::surface_of(TokenId id, bool at_start, bool* 
   if (piece.type == PieceType::unknown) return model_.unk_surface;
   std::string_view text = piece.text;
   if (at_start && (model_.add_dummy_prefix || model_.remove_extra_whitespaces) &&
-      text.starts_with(kSpace)) {
-    text.remove_prefix(kSpace.size());
+      text.starts_with(kMetaspace)) {
+    text.remove_prefix(kMetaspace.size());
     *took_space = !model_.remove_extra_whitespaces;
   }
   std::string out;
   while (true) {
-    const std::size_t at = text.find(kSpace);
+    const std::size_t at = text.find(kMetaspace);
     out += text.substr(0, at);
     if (at == std::string_view::npos) return out;
     out += ' ';
-    text.remove_prefix(at + kSpace.size());
+    text.remove_prefix(at + kMetaspace.size());
   }
 }
 
@@ -235,7 +228,7 @@ std::string SentencePieceTokenizer::decode(std::span<const TokenId> ids, bool) c
       out.append(bytes, 0, valid);
       bytes.erase(0, valid);
       if (bytes.empty()) break;
-      out += "\uFFFD";
+      out += kReplacementChar;
       bytes.erase(0, 1);
     }
   };

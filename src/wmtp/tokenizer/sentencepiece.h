@@ -13,6 +13,8 @@
 
 namespace wmtp::tokenizer {
 
+inline constexpr std::size_t kMaxSentencePieceBytes = std::size_t{64} << 20;
+
 enum class PieceType {
   normal = 1,
   unknown = 2,

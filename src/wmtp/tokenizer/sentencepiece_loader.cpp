@@ -11,7 +11,6 @@
 namespace wmtp::tokenizer {
 namespace {
 
-constexpr std::size_t kMaxFileBytes = std::size_t{64} << 20;
 constexpr std::size_t kMaxPieces = 4'194'304;
 constexpr std::size_t kMaxPieceBytes = 4'096;
 
@@ -109,10 +108,10 @@ void check_denormalizer_spec(ProtobufReader reader, const std::string& file) {
 }  // namespace
 
 SentencePieceModel read_sentencepiece(std::string_view bytes, const std::string& file) {
-  if (bytes.size() > kMaxFileBytes)
-    throw Error(
-        ErrorKind::data, "tokenizer",
-        fmt::format("{}: {} bytes exceed the limit of {}", file, bytes.size(), kMaxFileBytes));
+  if (bytes.size() > kMaxSentencePieceBytes)
+    throw Error(ErrorKind::data, "tokenizer",
+                fmt::format("{}: {} bytes exceed the limit of {}", file, bytes.size(),
+                            kMaxSentencePieceBytes));
   SentencePieceModel model;
   bool has_trainer_spec = false;
   ProtobufReader reader(bytes, file);

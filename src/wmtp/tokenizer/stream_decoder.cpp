@@ -1,11 +1,12 @@
 #include "wmtp/tokenizer/stream_decoder.h"
 
+#include "wmtp/tokenizer/unicode.h"
+
 #include <string_view>
 
 namespace wmtp::tokenizer {
 namespace {
 
-constexpr std::string_view kReplacementChar = "\uFFFD";
 constexpr int kMaxHeldChars = 3;  // an incomplete character has at most three bytes
 
 std::size_t certain_end(std::string_view text) {

@@ -12,9 +12,6 @@
 namespace wmtp::tokenizer {
 namespace {
 
-constexpr std::size_t kMaxJsonBytes = std::size_t{128} << 20;
-constexpr std::size_t kMaxModelBytes = std::size_t{64} << 20;
-
 // bos_token and eos_token are strings, or objects with a `content`.
 std::optional<std::string> token_setting(const JsonFields& config, const char* key) {
   const Json* value = config.find(key);
@@ -60,11 +57,11 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& pat
   const std::filesystem::path file = tokenizer_file(path);
   const TokenizerSettings settings = read_settings(file.parent_path());
   if (file.extension() == ".json") {
-    const std::string bytes = read_file(file, kMaxJsonBytes, ErrorKind::data);
+    const std::string bytes = read_file(file, kMaxTokenizerJsonBytes, ErrorKind::data);
     return std::make_shared<HfTokenizer>(read_hf_parts(bytes, file.string()), settings, bytes);
   }
   if (file.extension() == ".model") {
-    const std::string bytes = read_file(file, kMaxModelBytes, ErrorKind::data);
+    const std::string bytes = read_file(file, kMaxSentencePieceBytes, ErrorKind::data);
     return std::make_shared<SentencePieceTokenizer>(read_sentencepiece(bytes, file.string()),
                                                     settings, bytes);
   }

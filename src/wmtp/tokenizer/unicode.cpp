@@ -161,7 +161,7 @@ std::string to_valid_utf8(std::string_view bytes) {
     if (bytes.empty()) break;
     std::size_t num_bad_bytes = 0;
     sequence_length(bytes, 0, &num_bad_bytes);
-    out += "\xEF\xBF\xBD";
+    out += kReplacementChar;
     bytes.remove_prefix(num_bad_bytes);
   }
   return out;
@@ -180,6 +180,11 @@ bool is_blank(std::string_view text) {
     at += decoded.num_bytes;
   }
   return true;
+}
+
+std::size_t word_end(std::string_view text, std::size_t at) {
+  while (text.substr(at).starts_with(kMetaspace)) at += kMetaspace.size();
+  return std::min(text.find(kMetaspace, at), text.size());
 }
 
 }  // namespace wmtp::tokenizer

@@ -8,6 +8,9 @@
 
 namespace wmtp::tokenizer {
 
+inline constexpr std::string_view kReplacementChar = "\uFFFD";
+inline constexpr std::string_view kMetaspace = "\u2581";  // "▁", SentencePiece's space
+
 // Offset of the first byte that does not continue valid UTF-8 (overlong forms, surrogates and
 // values beyond U+10FFFF are invalid); text.size() when all of it is valid.
 std::size_t valid_utf8_prefix(std::string_view text);
@@ -57,5 +60,8 @@ void append_lowercase(char32_t code, std::string& out);
 // The 25 code points of `\s`.
 bool is_white_space(char32_t code);
 bool is_blank(std::string_view text);  // white space only, or empty
+
+// Where the word that begins at text[at] ends: before the kMetaspace that follows something else.
+std::size_t word_end(std::string_view text, std::size_t at);
 
 }  // namespace wmtp::tokenizer

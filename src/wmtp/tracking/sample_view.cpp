@@ -9,12 +9,11 @@
 #include <string_view>
 
 #include "wmtp/tracking/shown_text.h"
+#include "wmtp/tracking/terminal_styles.h"
 
 namespace wmtp::tracking {
 namespace {
 
-constexpr const char* kReset = "\x1b[0m";
-constexpr const char* kDim = "\x1b[2m";
 // Backgrounds of the 256-colour palette from no weight to the largest one, readable on both black
 // and white screens since the text colour is set too.
 constexpr std::array<int, 5> kShades{236, 238, 24, 25, 31};
@@ -50,12 +49,12 @@ WeightFacts weigh(const std::vector<SampleToken>& tokens) {
 std::string colored(const SampleToken& token, const WeightFacts& facts) {
   std::string text;  // with real line breaks behind a mark: the text keeps its shape
   for (const char c : token.text)
-    text += c == '\n' ? std::string("⏎") + kReset + "\n" : visible(std::string_view(&c, 1));
-  if (!token.is_target) return kDim + text + kReset;
+    text += c == '\n' ? std::string("⏎") + kStylesOff + "\n" : visible(std::string_view(&c, 1));
+  if (!token.is_target) return kDimOn + text + kStylesOff;
   const double share = facts.max > 0 ? std::clamp(token.weight / facts.max, 0.0, 1.0) : 0;
   const auto shade = static_cast<std::size_t>(share * (kShades.size() - 1) + 0.5);
   return fmt::format("\x1b[38;5;255;48;5;{}{}m{}{}", kShades[shade], is_selected(token) ? "" : ";9",
-                     text, kReset);
+                     text, kStylesOff);
 }
 
 std::string plain(std::span<const SampleToken> tokens, const WeightFacts& facts) {

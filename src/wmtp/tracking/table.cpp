@@ -4,11 +4,10 @@
 #include <cctype>
 
 #include "wmtp/core/error.h"
+#include "wmtp/tracking/terminal_styles.h"
 
 namespace wmtp::tracking {
 namespace {
-
-constexpr const char *kBold = "\x1b[1m", *kReset = "\x1b[0m";
 
 // Numbers, also with a unit behind ("2.1 s", "61 %"), and empty cells.
 bool reads_as_number(const std::string& cell) {
@@ -56,7 +55,7 @@ std::string Table::text(bool color) const {
   std::string out;
   const bool headed =
       std::any_of(header_.begin(), header_.end(), [](const auto& cell) { return !cell.empty(); });
-  if (headed) out = (color ? kBold + line(header_) + kReset : line(header_)) + "\n";
+  if (headed) out = (color ? kBoldOn + line(header_) + kStylesOff : line(header_)) + "\n";
   for (const auto& row : rows_) out += line(row) + "\n";
   return out;
 }

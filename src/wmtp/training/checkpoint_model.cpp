@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse(const std::string& fact, const std::string& hint = {}) {
+[[noreturn]] void refuse_checkpoint(const std::string& fact, const std::string& hint = {}) {
   throw Error(ErrorKind::config, "checkpoint", fact, hint);
 }
 
@@ -139,9 +139,9 @@ std::unique_ptr<checkpoint::WeightSource> base_of(const OpenedModel& opened, con
                                            place.text);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::config || !base_model.empty()) throw;
-    refuse(fmt::format("{} holds adapters only, and its base {} cannot be opened: {}",
-                       opened.folder.folder.string(), place.text, error.fact()),
-           "name the base with --base-model");
+    refuse_checkpoint(fmt::format("{} holds adapters only, and its base {} cannot be opened: {}",
+                                  opened.folder.folder.string(), place.text, error.fact()),
+                      "name the base with --base-model");
   }
 }
 
@@ -156,9 +156,9 @@ fs::path newest_of(const fs::path& folder) {
   const auto found = checkpoints_in(folder);
   for (const commit::FoundCheckpoint& one : found)
     if (one.model != found.front().model)
-      refuse(fmt::format("{} holds checkpoints of several models, {} and {}", folder.string(),
-                         found.front().model, one.model),
-             "name one checkpoint");
+      refuse_checkpoint(fmt::format("{} holds checkpoints of several models, {} and {}",
+                                    folder.string(), found.front().model, one.model),
+                        "name one checkpoint");
   return folder / found.front().name;
 }
 
@@ -172,7 +172,8 @@ fs::path follow_pointer(const fs::path& path) {
   if (target.ends_with('\n')) target.pop_back();
   const fs::path place = path.parent_path() / target;
   if (!commit::parse_checkpoint_name(target) || !is_checkpoint(place))
-    refuse(fmt::format("{} names {:.80}, which is no checkpoint beside it", path.string(), target));
+    refuse_checkpoint(
+        fmt::format("{} names {:.80}, which is no checkpoint beside it", path.string(), target));
   return place;
 }
 
@@ -210,7 +211,7 @@ OpenedModel open_checkpoint(const fs::path& folder, const checkpoint::Environmen
   opened.value_head = shape.extras.value_head;
   opened.lora = lora_of(saved, opened.config);
   if (!base_model.empty() && !opened.lora)
-    refuse(
+    refuse_checkpoint(
         fmt::format("{} has no adapters; a base model goes with adapters only", folder.string()));
   if (opened.lora)
     opened.base_model = base_model.empty() ? weights->manifest().fingerprints.base : base_model;

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kMaxLineBytes = std::uint64_t{16} << 20;
 constexpr JsonLimits kRowLimits{kMaxLineBytes, 8};
 
-[[noreturn]] void refuse(const std::string& place, std::string_view fact) {
+[[noreturn]] void refuse_row(const std::string& place, std::string_view fact) {
   throw Error(ErrorKind::data, "data", fmt::format("{}: {}", place, fact));
 }
 
@@ -34,9 +34,9 @@ class IdRows final : public TokenRowSource {
     data::LineChunk chunk;
     if (!chunks_.next(chunk)) return false;
     if (chunk.overlong_bytes > 0)
-      refuse(fmt::format("{}:{}", file_.string(), line_number_ + 1),
-             fmt::format("the line has {} bytes, the limit is {}", chunk.overlong_bytes,
-                         kMaxLineBytes));
+      refuse_row(fmt::format("{}:{}", file_.string(), line_number_ + 1),
+                 fmt::format("the line has {} bytes, the limit is {}", chunk.overlong_bytes,
+                             kMaxLineBytes));
     data::for_each_line(chunk, [&](const data::Line& line) {
       ++line_number_;
       if (data::is_blank(line.text)) return;
@@ -52,18 +52,18 @@ class IdRows final : public TokenRowSource {
     const Json json = parse_json(line, place, kRowLimits);
     const auto ids = json.is_object() ? json.find("ids") : json.end();
     if (!json.is_object() || ids == json.end() || !ids->is_array())
-      refuse(place, "the row has no list \"ids\"");
+      refuse_row(place, "the row has no list \"ids\"");
     const auto vocab_size = static_cast<std::uint64_t>(options_.vocab_size);
     TokenRow row;
     row.ids.reserve(ids->size());
     for (const Json& id : *ids) {
       if (!id.is_number_integer())
-        refuse(place, fmt::format("ids[{}] is no integer", row.ids.size()));
+        refuse_row(place, fmt::format("ids[{}] is no integer", row.ids.size()));
       const bool inside = (id.is_number_unsigned() || id.get<std::int64_t>() >= 0) &&
                           id.get<std::uint64_t>() < vocab_size;
       if (!inside)
-        refuse(place, fmt::format("ids[{}] is {}, outside the model's vocabulary of {}",
-                                  row.ids.size(), id.dump(), vocab_size));
+        refuse_row(place, fmt::format("ids[{}] is {}, outside the model's vocabulary of {}",
+                                      row.ids.size(), id.dump(), vocab_size));
       row.ids.push_back(id.get<std::int32_t>());
     }
     return row;

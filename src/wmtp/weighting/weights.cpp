@@ -8,27 +8,23 @@
 #include <ATen/ops/where.h>
 #include <fmt/format.h>
 
+#include <cmath>
 #include <limits>
 
 #include "wmtp/core/error.h"
 #include "wmtp/tensor/dtype.h"
 
 namespace wmtp::weighting {
-namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-}  // namespace
 
 void check(const WeightOptions& options) {
   const auto refuse = [](const std::string& fact, const char* hint) {
     throw Error(ErrorKind::config, "weighting", fact, hint);
   };
-  if (!(options.beta > 0 && options.beta < kInfinity))
+  if (!(options.beta > 0 && std::isfinite(options.beta)))
     refuse(fmt::format("td.beta is {}", options.beta),
            "it must be above 0; a large one makes all weights 1");
   if (!(options.clip_min >= 0 && options.clip_min < options.clip_max &&
-        options.clip_max < kInfinity))
+        std::isfinite(options.clip_max)))
     refuse(fmt::format("td.clip_min is {} and td.clip_max {}", options.clip_min, options.clip_max),
            "0 <= clip_min < clip_max must hold");
 }
@@ -44,7 +40,7 @@ Whitening batch_whitening(const Tensor& sums_3) {
   const Tensor mean = sum / n.clamp_min(1);
   const Tensor std = ((squares - sum * mean) / (n - 1).clamp_min(1)).clamp_min(0).sqrt();
   const Tensor is_flat = n.le(1).logical_or(std.lt(mean.abs().clamp_min(1).mul(1e-6)));
-  return {mean, at::where(is_flat, kInfinity, std + 1e-8)};
+  return {mean, at::where(is_flat, std::numeric_limits<double>::infinity(), std + 1e-8)};
 }
 
 Whitening ema_whitening(const Tensor& state_3) {

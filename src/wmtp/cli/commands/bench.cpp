@@ -1,6 +1,14 @@
 #include "wmtp/cli/commands/bench.h"
 
+#include <algorithm>
+
 namespace wmtp::cli {
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
 
 void add_bench(CLI::App& app, Session& session) {
   CLI::App* bench =

@@ -29,12 +29,6 @@ struct CheckpointFlags {
   int rounds = 5, steps = 20, every = 10, batch = 1, seq = 128, threads = 0;
 };
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 // What a program without checksums, votes or a manifest would do.
 double plain_write(const fs::path& path, const std::vector<char>& bytes) {
   constexpr std::size_t kPiece = std::size_t{8} << 20;
@@ -54,7 +48,7 @@ double plain_write(const fs::path& path, const std::vector<char>& bytes) {
   return seconds_since(start);
 }
 
-struct Measured {
+struct SaveTimes {
   std::vector<double> memcpy_s, blocked_s, plain_s, save_s;
   double calm_s = 0, saving_s = 0;
   int num_saves = 0, num_left_out = 0;
@@ -72,8 +66,8 @@ class Bench {
     step();  // moments that are not zero
   }
 
-  Measured run() {
-    Measured measured;
+  SaveTimes run() {
+    SaveTimes measured;
     save_once();  // allocates the arena
     for (const training::StatePiece& piece : training::state_pieces(model_, true))
       measured.bytes += static_cast<std::size_t>(piece.values.nbytes());
@@ -145,7 +139,7 @@ class Bench {
   }
 
   // Calm and saving by turns, so that both see the same machine.
-  void run_steps(Measured& measured) {
+  void run_steps(SaveTimes& measured) {
     constexpr int kTurns = 2;
     for (int turn = 0; turn < kTurns; ++turn) {
       auto start = Clock::now();
@@ -170,7 +164,7 @@ class Bench {
   int step_ = 0;
 };
 
-void show(const CheckpointFlags& flags, const Measured& measured, const Session& session) {
+void show(const CheckpointFlags& flags, const SaveTimes& measured, const Session& session) {
   const double bytes = static_cast<double>(measured.bytes);
   const double copy_s = median(measured.memcpy_s), blocked_s = median(measured.blocked_s);
   const double plain_s = median(measured.plain_s), save_s = median(measured.save_s);

@@ -92,11 +92,6 @@ StepCost run_step(parallel::Runtime& runtime, int num_units) {
   return cost;
 }
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
 void report(const RuntimeFlags& flags, const parallel::Runtime& runtime,
             const std::vector<StepCost>& steps) {
   auto per_unit = [&](auto part) {

@@ -12,12 +12,6 @@
 namespace wmtp::cli {
 namespace {
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 constexpr const char* kLevels[] = {"none", "light", "block"};  // of recomputation
 
 double gib(std::int64_t bytes) {

@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cstdlib>
 #include <iostream>
 
 #include "wmtp/cli/commands/checkpoint.h"
+#include "wmtp/comm/launch_env.h"
 #include "wmtp/core/error.h"
 #include "wmtp/training/exports/from_source.h"
 
@@ -16,11 +16,6 @@ struct ExportFlags {
   std::uint64_t max_shard_bytes = 5'000'000'000;
   bool keep_mtp = false, merge_lora = false, no_verify = false;
 };
-
-std::optional<std::string> environment(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value ? std::optional<std::string>(value) : std::nullopt;
-}
 
 // Adapters are small, and as exact as they were trained.
 DType dtype_of(const ExportFlags& flags, const training::ModelSource& source,
@@ -56,7 +51,7 @@ void show(const training::ExportReport& report, const ExportFlags& flags, DType 
 
 int run_export(const ExportFlags& flags, const Session& session) {
   const training::ModelSource source =
-      training::open_model_source(flags.path, environment, 0, flags.base_model);
+      training::open_model_source(flags.path, comm::process_environment(), 0, flags.base_model);
   training::ExportSpec spec;
   spec.out = flags.out;
   spec.format = training::export_format(flags.format);

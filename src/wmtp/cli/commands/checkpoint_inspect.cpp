@@ -2,13 +2,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 
 #include "wmtp/checkpoint/peft_config.h"
 #include "wmtp/checkpoint/safetensors_tensor.h"
 #include "wmtp/cli/commands/checkpoint.h"
+#include "wmtp/comm/launch_env.h"
 #include "wmtp/commit/listing.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/error.h"
@@ -22,15 +22,10 @@ using checkpoint::StoredTensor;
 using checkpoint::WeightSource;
 using nlohmann::ordered_json;
 
-struct InspectFlags {
+struct WeightsFlags {
   std::string path;
   bool tensors = false, raw = false;
 };
-
-std::optional<std::string> environment(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value ? std::optional<std::string>(value) : std::nullopt;
-}
 
 // Of the elements as a reader gets them, in pieces, so that large tensors cost no memory.
 std::string tensor_sha256(const WeightSource& source, const StoredTensor& tensor) {
@@ -114,7 +109,7 @@ void show_total(const WeightSource& source, const Session& session) {
 }
 
 // As stored: the base need not be at hand.
-int inspect_adapter(const std::filesystem::path& folder, const InspectFlags& flags,
+int inspect_adapter(const std::filesystem::path& folder, const WeightsFlags& flags,
                     const Session& session) {
   const checkpoint::PeftConfig adapter =
       checkpoint::read_peft_config(folder / training::kAdapterConfigFile);
@@ -139,15 +134,16 @@ int inspect_adapter(const std::filesystem::path& folder, const InspectFlags& fla
   return 0;
 }
 
-int inspect(const InspectFlags& flags, const Session& session) {
+int inspect(const WeightsFlags& flags, const Session& session) {
   if (commit::is_checkpoint(storage::LocalFileSystem(), flags.path))
     return inspect_saved(flags.path, flags.tensors, session);
-  const std::filesystem::path path = checkpoint::locate_model(flags.path, environment);
+  const std::filesystem::path path =
+      checkpoint::locate_model(flags.path, comm::process_environment());
   if (training::is_adapter_folder(path)) return inspect_adapter(path, flags, session);
   checkpoint::ModelFolder folder = checkpoint::open_model_folder(path);
   const bool as_model = !flags.raw && folder.config_format != checkpoint::ConfigFormat::none;
   if (as_model) {
-    training::OpenedModel model = training::open_model(flags.path, environment);
+    training::OpenedModel model = training::open_model(flags.path, comm::process_environment());
     show_model(model, session);
     folder = std::move(model.folder);
   }
@@ -162,7 +158,7 @@ int inspect(const InspectFlags& flags, const Session& session) {
 void add_checkpoint_inspect(CLI::App& checkpoint, Session& session) {
   CLI::App* command = checkpoint.add_subcommand(
       "inspect", "Show what a model or PEFT folder, a weights file or a checkpoint holds");
-  auto flags = std::make_shared<InspectFlags>();
+  auto flags = std::make_shared<WeightsFlags>();
   command
       ->add_option("path", flags->path,
                    "Model or PEFT folder, weights file, checkpoint, or org/name in the local cache")

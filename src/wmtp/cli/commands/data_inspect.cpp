@@ -18,7 +18,7 @@
 namespace wmtp::cli {
 namespace {
 
-struct InspectFlags {
+struct DataFlags {
   ConfigFlags config;
   std::string split = "train", html, tokenizer;
   std::vector<std::uint32_t> rows;
@@ -66,7 +66,7 @@ void show_rows(InspectPage& page, const std::shared_ptr<const data::Corpus>& cor
     page.sequences.push_back(show_sequence(view, sequence, tokenizer, title_of(*corpus, sequence)));
 }
 
-void show_samples(InspectPage& page, const data::Dataset& dataset, const InspectFlags& flags,
+void show_samples(InspectPage& page, const data::Dataset& dataset, const DataFlags& flags,
                   const tokenizer::Tokenizer& tokenizer) {
   const auto view = dataset.epoch(flags.epoch);
   std::vector<data::Sequence> sequences;
@@ -80,7 +80,7 @@ void show_samples(InspectPage& page, const data::Dataset& dataset, const Inspect
 
 // What one rank gets in one step of the run, micro-batch by micro-batch.
 void show_step(InspectPage& page, const std::shared_ptr<const data::Dataset>& dataset,
-               const config::Config& config, const InspectFlags& flags,
+               const config::Config& config, const DataFlags& flags,
                const tokenizer::Tokenizer& tokenizer) {
   data::TrainPlanner::Run run;
   const auto& training = config.training;
@@ -149,7 +149,7 @@ void list_bad(InspectPage& page, const data::Corpus& corpus) {
   }
 }
 
-int run_inspect(const InspectFlags& flags, const Session& session) {
+int run_inspect(const DataFlags& flags, const Session& session) {
   const config::Config config = flags.config.load().config;
   const data::Split split = flags.split == "train" ? data::Split::train : data::Split::validation;
   if (split == data::Split::validation && !config.dataset.validation)
@@ -181,7 +181,7 @@ int run_inspect(const InspectFlags& flags, const Session& session) {
   if (flags.bad) list_bad(page, *corpus);
   if (!flags.rows.empty()) show_rows(page, corpus, flags.rows, *tokenizer);
   if (flags.step >= 0) show_step(page, dataset, config, flags, *tokenizer);
-  InspectFlags samples = flags;
+  DataFlags samples = flags;
   if (nothing_named) samples.num_samples = 1;
   if (samples.num_samples > 0) show_samples(page, *dataset, samples, *tokenizer);
   if (!flags.html.empty())
@@ -201,7 +201,7 @@ int run_inspect(const InspectFlags& flags, const Session& session) {
 }  // namespace
 
 void add_data_inspect(CLI::App& data, Session& session) {
-  const auto flags = std::make_shared<InspectFlags>();
+  const auto flags = std::make_shared<DataFlags>();
   CLI::App* command =
       data.add_subcommand("inspect", "Show samples as the model gets them, targets marked");
   flags->config.add_to(*command);

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <iostream>
 #include <optional>
 
@@ -23,11 +22,6 @@ struct ScoreFlags {
   std::string model, adapter, data, device = "auto", dtype, out;
   int heads = 0;  // 0: all
 };
-
-std::optional<std::string> environment(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value ? std::optional<std::string>(value) : std::nullopt;
-}
 
 DType compute_dtype(const ScoreFlags& flags, c10::Device device) {
   const std::string name = !flags.dtype.empty() ? flags.dtype : device.is_cuda() ? "bf16" : "fp32";
@@ -87,7 +81,8 @@ std::string result_line(const nlohmann::ordered_json& fields) {
 void score(const Session& session, const ScoreFlags& flags, comm::ProcessGroupSession& group,
            c10::Device device) {
   const DType dtype = compute_dtype(flags, device);
-  training::ModelSource source = training::open_model_source(flags.model, environment);
+  training::ModelSource source =
+      training::open_model_source(flags.model, comm::process_environment());
   if (!flags.adapter.empty()) training::apply_adapter(source, flags.adapter);
   const training::ScoreOptions options{head_count(flags, source.config),
                                        device.is_cuda() ? kGpuBatchTokens : kCpuBatchTokens};

@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <iostream>
 
 #include "wmtp/cli/build_id.h"
@@ -104,11 +103,6 @@ void make_run_folder(const config::ResolvedConfig& resolved) {
   storage::write_file_atomically(folder / "config.yaml", resolved.to_yaml());
 }
 
-std::optional<std::string> environment(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  return value ? std::optional<std::string>(value) : std::nullopt;
-}
-
 // Of one rank: the device's, or its share of the host's.
 std::int64_t memory_of(const config::Config& config, const comm::LaunchEnv& launch,
                        c10::Device device) {
@@ -125,7 +119,8 @@ tracking::ConsoleOptions console_options(const Session& session, const config::C
   const bool terminal = ::isatty(STDOUT_FILENO) != 0;
   tracking::ConsoleOptions options;
   options.mode = tracking::choose_mode(
-      config.logging.progress, {session.json, terminal, environment("SLURM_JOB_ID").has_value()});
+      config.logging.progress,
+      {session.json, terminal, comm::process_environment()("SLURM_JOB_ID").has_value()});
   options.style.color = session.color_on(STDOUT_FILENO);
   options.log_interval = config.training.log_interval;
   options.stage = config::name_of(config.experiment.stage);
@@ -148,12 +143,13 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
   if (speaks) {
     make_run_folder(resolved);
     tracking::RunFiles(config.runtime.run_dir).environment(environment_of(group, device));
-    if (const auto notes = environment(kNotesVariable))
+    if (const auto notes = comm::process_environment()(kNotesVariable))
       note_checkpoints(*notes, config.checkpoint.save_dir, config::policy_name(config));
   }
   StopSignals stop(speaks ? config.runtime.stop_file : std::filesystem::path());
   const training::RunSite site{device, group.rank(), group.world(),
-                               memory_of(config, group.launch(), device), environment};
+                               memory_of(config, group.launch(), device),
+                               comm::process_environment()};
   training::Trainer trainer(
       resolved, site, group,
       {run_id_of(group), kVersion, flags.allow_fresh_start, flags.force_unlock});

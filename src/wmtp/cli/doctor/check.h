@@ -5,6 +5,8 @@
 
 namespace wmtp::cli {
 
+inline constexpr double kGib = 1024.0 * 1024 * 1024;
+
 enum class Health { ok, warn, fail };
 
 struct Check {

@@ -16,8 +16,6 @@
 namespace wmtp::cli {
 namespace {
 
-constexpr double kGib = 1024.0 * 1024 * 1024;
-
 // A number in a one-number file of the kernel; nothing for "max" or no file.
 std::optional<std::int64_t> kernel_number(const char* path) {
   std::ifstream file(path);

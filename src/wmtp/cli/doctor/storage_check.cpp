@@ -15,7 +15,6 @@
 namespace wmtp::cli {
 namespace {
 
-constexpr double kGib = 1024.0 * 1024 * 1024;
 constexpr std::size_t kLargeBytes = std::size_t{32} << 20;
 constexpr int kNumSmallWrites = 9;
 

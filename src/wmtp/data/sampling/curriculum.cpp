@@ -10,14 +10,15 @@
 namespace wmtp::data {
 namespace {
 
-constexpr std::uint64_t kMillion = 1'000'000;
+constexpr std::uint64_t kEpochMillionths = 1'000'000;
 
 std::uint64_t millionths(double epochs) {
-  return static_cast<std::uint64_t>(std::llround(epochs * static_cast<double>(kMillion)));
+  return static_cast<std::uint64_t>(std::llround(epochs * static_cast<double>(kEpochMillionths)));
 }
 
 std::uint64_t share(std::uint64_t millionth, std::uint64_t n) {
-  return static_cast<std::uint64_t>(static_cast<unsigned __int128>(millionth) * n / kMillion);
+  return static_cast<std::uint64_t>(static_cast<unsigned __int128>(millionth) * n /
+                                    kEpochMillionths);
 }
 
 }  // namespace
@@ -25,7 +26,8 @@ std::uint64_t share(std::uint64_t millionth, std::uint64_t n) {
 std::vector<CurriculumPiece> curriculum_pieces(const std::vector<config::CurriculumPhase>& schedule,
                                                std::uint64_t epoch, std::uint64_t num_samples) {
   std::vector<CurriculumPiece> pieces;
-  const std::uint64_t epoch_begin = epoch * kMillion, epoch_end = epoch_begin + kMillion;
+  const std::uint64_t epoch_begin = epoch * kEpochMillionths,
+                      epoch_end = epoch_begin + kEpochMillionths;
   for (std::size_t stage = 0; stage < schedule.size(); ++stage) {
     const bool last = stage + 1 == schedule.size();
     const std::uint64_t begin = std::max(epoch_begin, millionths(schedule[stage].from_epoch));

@@ -10,14 +10,14 @@
 namespace wmtp::data {
 namespace {
 
-struct Problem {
+struct GradedProblem {
   std::int16_t difficulty = kNoDifficulty;  // of its first row that has one
   std::vector<std::uint32_t> correct, incorrect;
 };
 
-std::vector<Problem> group(const DrawRequest& request, DrawReport& report) {
+std::vector<GradedProblem> group(const DrawRequest& request, DrawReport& report) {
   const RowTable& table = request.table;
-  std::vector<Problem> problems(table.num_problems());
+  std::vector<GradedProblem> problems(table.num_problems());
   for (std::uint32_t row = 0; row < table.num_rows(); ++row) {
     const std::uint32_t number = table.problem(row);
     if (number != kNoProblem && problems[number].difficulty == kNoDifficulty)
@@ -83,9 +83,9 @@ SampleList draw_pairs(const DrawRequest& request, DrawReport& report) {
   const Bins bins(request.options.difficulty_bins);
   const PairMaker maker(request);
   std::vector<std::vector<RowPair>> pairs(bins.size());
-  const std::vector<Problem> problems = group(request, report);
+  const std::vector<GradedProblem> problems = group(request, report);
   for (std::uint32_t number = 0; number < problems.size(); ++number) {
-    const Problem& problem = problems[number];
+    const GradedProblem& problem = problems[number];
     if (problem.correct.empty() || problem.incorrect.empty()) continue;
     const auto bin = bins.bin_of(problem.difficulty);
     if (!bin) {
@@ -126,15 +126,15 @@ SampleList draw_length_balanced_pairs(const DrawRequest& request, DrawReport& re
   const std::vector<std::int64_t>& edges = request.options.length_bins;
   const PairMaker maker(request);
   std::vector<RowPair> all;
-  const std::vector<Problem> problems = group(request, report);
+  const std::vector<GradedProblem> problems = group(request, report);
   for (std::uint32_t number = 0; number < problems.size(); ++number) {
-    const Problem& problem = problems[number];
+    const GradedProblem& problem = problems[number];
     if (problem.correct.empty() && problem.incorrect.empty()) continue;
     if (!bins.bin_of(problem.difficulty)) {
       report.num_without_bin += problem.correct.size() + problem.incorrect.size();
       continue;
     }
-    std::vector<Problem> by_length(edges.size());
+    std::vector<GradedProblem> by_length(edges.size());
     const auto sort_in = [&](const std::vector<std::uint32_t>& rows, auto field) {
       for (std::uint32_t row : rows) {
         const auto after = std::upper_bound(edges.begin(), edges.end(),
@@ -145,8 +145,8 @@ SampleList draw_length_balanced_pairs(const DrawRequest& request, DrawReport& re
           (by_length[static_cast<std::size_t>(after - edges.begin()) - 1].*field).push_back(row);
       }
     };
-    sort_in(problem.correct, &Problem::correct);
-    sort_in(problem.incorrect, &Problem::incorrect);
+    sort_in(problem.correct, &GradedProblem::correct);
+    sort_in(problem.incorrect, &GradedProblem::incorrect);
     const std::string name(request.table.problem_name(number));
     std::vector<RowPair> made;
     for (std::size_t bin = 0; bin < by_length.size(); ++bin) {
