@@ -258,7 +258,9 @@ RunEnd Trainer::run(RunReport* report, const Requests& requests) {
   if (stopped || config_.checkpoint.save_final) save({.final = !stopped}, /*wait=*/true, report);
   checkpointer_->wait();
   tell_saves(report);
-  if (stopped) return last_committed_step_ == state_.step ? RunEnd::stopped_saved : RunEnd::stopped;
+  if (stopped && last_committed_step_ != state_.step) return RunEnd::stopped;
+  checkpointer_->end_in_order();
+  if (stopped) return RunEnd::stopped_saved;
   show_sample(report);
   return early ? RunEnd::early_stop : RunEnd::completed;
 }
