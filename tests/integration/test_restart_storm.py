@@ -27,7 +27,7 @@ def record(runs, name):
 def assert_ended_by_the_storm(runs, name, text):
     last = json.loads((runs.folder / name / "last_exit.json").read_text())
     assert last["code"] == 70, last
-    assert "3 starts in a row ended without a first checkpoint" in last["message"]
+    assert "3 starts in a row ended without a first checkpoint" in last["reason"]
     assert str(record(runs, name)) in text, "the message names the way out"
     assert len(json.loads(record(runs, name).read_text())["starts"]) == 3
 
