@@ -46,7 +46,7 @@ class Held:
             [wmtp.binary, "launch", "--nproc", str(num_ranks), "--log-dir", self.logs, *flags, "--",
              "doctor", "--collectives", "--device", "cpu", "--storage", tmp_path, "--hold", "60"],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            env={**os.environ, "TMPDIR": str(tmp_path)})  # a killed launcher cannot clear its folder
+            env={**os.environ, "TMPDIR": str(tmp_path)})
         self.num_ranks = num_ranks
         self.ranks = wait_until(self._pids, 60)
         assert self.ranks, self.process.communicate(timeout=5)[0]
@@ -110,6 +110,26 @@ def test_a_killed_launcher_leaves_nothing(wmtp, tmp_path):
     with Held(wmtp, tmp_path, 3) as held:
         held.process.kill()
         assert wait_until(lambda: not any(map(alive, held.ranks.values())), 5)
+    left = [path.name for path in tmp_path.glob("wmtp-ranks-*")]
+    assert left, "a killed launcher cannot clear its folders: there is nothing to show"
+    wmtp.run("launch", "--nproc", "1", "--", "version", env={"TMPDIR": str(tmp_path)})
+    assert not list(tmp_path.glob("wmtp-ranks-*")), "the next launcher clears them"
+
+
+def test_folders_in_use_are_left_alone(wmtp, tmp_path):
+    """Another launcher's, and those of ranks that outlive theirs."""
+    with Held(wmtp, tmp_path, 2, "--grace-s", "30") as held:
+        folders = set(tmp_path.glob("wmtp-ranks-*"))
+        assert len(folders) == 2
+        wmtp.run("launch", "--nproc", "1", "--", "version", env={"TMPDIR": str(tmp_path)})
+        assert set(tmp_path.glob("wmtp-ranks-*")) == folders
+        for pid in held.ranks.values():
+            os.kill(pid, signal.SIGSTOP)  # so that they cannot leave
+        held.process.kill()
+        held.process.wait()
+        wmtp.run("launch", "--nproc", "1", "--", "version", env={"TMPDIR": str(tmp_path)})
+        left = set(tmp_path.glob("wmtp-ranks-*"))
+        assert len(left) == 1 and left < folders, "only the meeting place is still in use"
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
