@@ -323,7 +323,7 @@ def test_a_value_model_upon_a_base_that_was_moved(wmtp, based, moved, tmp_path):
     (tmp_path / "critic").mkdir()
     critic = TinyRuns(wmtp, tmp_path / "critic", steps=4, every=2, stage="critic")
     critic.run("run", **based.keys(based.base, "small"), training__value_loss={"type": "mse", "bias_init": 0.5},
-               training__backbone_frozen=False, data_sampling__use_pairwise=True)
+               data_sampling__use_pairwise=True)
     (tmp_path / "policy").mkdir()
     policy = TinyRuns(wmtp, tmp_path / "policy", steps=2, every=2, lora=False, stage="verifiable")
     model = {"training__value": {"source": "model"},

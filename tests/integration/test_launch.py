@@ -1,4 +1,5 @@
 """Real ranks under real launchers: `wmtp launch` and torchrun, whole runs and broken ones."""
+import fcntl
 import json
 import os
 import re
@@ -117,19 +118,28 @@ def test_a_killed_launcher_leaves_nothing(wmtp, tmp_path):
 
 
 def test_folders_in_use_are_left_alone(wmtp, tmp_path):
-    """Another launcher's, and those of ranks that outlive theirs."""
-    with Held(wmtp, tmp_path, 2, "--grace-s", "30") as held:
-        folders = set(tmp_path.glob("wmtp-ranks-*"))
-        assert len(folders) == 2
+    """Another launcher's, and those of ranks that outlive theirs, which hold a lock on them."""
+    def folders():
+        return {str(path) for path in tmp_path.glob("wmtp-ranks-*")}
+
+    def launch_another():
         wmtp.run("launch", "--nproc", "1", "--", "version", env={"TMPDIR": str(tmp_path)})
-        assert set(tmp_path.glob("wmtp-ranks-*")) == folders
-        for pid in held.ranks.values():
-            os.kill(pid, signal.SIGSTOP)  # so that they cannot leave
+        return folders()
+
+    with Held(wmtp, tmp_path, 2) as held:
+        before = folders()
+        held_by = [{os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir()} & before
+                   for pid in held.ranks.values()]
+        assert len(before) == 2 and held_by[0] == held_by[1] and len(held_by[0]) == 1
+        assert launch_another() == before
+        place = os.open(held_by[0].pop(), os.O_RDONLY)
+        fcntl.flock(place, fcntl.LOCK_SH)  # as a rank does that takes its time to save
         held.process.kill()
         held.process.wait()
-        wmtp.run("launch", "--nproc", "1", "--", "version", env={"TMPDIR": str(tmp_path)})
-        left = set(tmp_path.glob("wmtp-ranks-*"))
-        assert len(left) == 1 and left < folders, "only the meeting place is still in use"
+        assert wait_until(lambda: not any(map(alive, held.ranks.values())), 5)
+        assert launch_another() == {os.readlink(f"/proc/self/fd/{place}")}
+        os.close(place)
+        assert not launch_another()
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
