@@ -39,9 +39,9 @@ bench: setup-python build  ## Run the benchmarks (bench/run.py --list names them
 bench-build: setup  ## Time a cold build and a one-file rebuild
 	@tools/bench_build
 
-SOAK ?= 50
-soak: build  ## The long tier of the fault tests (SOAK times the counts of CI; hours)
-	@WMTP_SOAK=$(SOAK) $(BUILD)/bin/commit_test
+SCALE ?= 1
+soak: setup-python build  ## The long tier of the fault tests, hours; ONLY="g2 g8" chooses, SCALE=0.01 shortens
+	@tools/soak $(BUILD) $(ONLY) --scale $(SCALE)
 
 lint:  ## Architecture, format and size checks
 	@tools/setup --dev

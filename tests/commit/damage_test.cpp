@@ -74,6 +74,7 @@ TEST_F(DamageSuite, EveryBitOfEveryLayoutIsFoundInTheLongTier) {
     num_flips += flip_bits(SIZE_MAX);
   }
   EXPECT_GE(num_flips, 500'000u);
+  std::printf("G5: %zu flipped bits, every one found and named\n", num_flips);
 }
 
 TEST_F(DamageSuite, EveryTruncationIsFoundAndNamed) {
@@ -158,7 +159,9 @@ TEST_F(DamageSuite, FullVerificationReadsTheHashesToo) {
 }
 
 TEST_F(DamageSuite, NoFalseAlarmInAThousandCleanLoads) {
-  for (int i = 0; i < 1000 * soak_factor(); ++i) ASSERT_EQ(tiny::fault_of(store, kFolder, 3), "");
+  const int num_loads = 1000 * soak_factor();
+  for (int i = 0; i < num_loads; ++i) ASSERT_EQ(tiny::fault_of(store, kFolder, 3), "");
+  std::printf("G5: %d clean loads without a false alarm\n", num_loads);
 }
 
 #ifdef WMTP_FAILPOINTS

@@ -81,8 +81,8 @@ TEST_F(KillStorm, NothingAcknowledgedIsLostNothingTornIsSeen) {
     num_kills += kill_once(life, rng, window_us);
     ASSERT_EQ(broken_promise(folder->path(), newest), "") << "after kill " << num_kills;
   }
-  std::printf("%d kills, %.1f ms each, step %ld acknowledged\n", num_kills,
-              seconds_since(start) * 1000 / num_kills, static_cast<long>(newest));
+  std::printf("G1: %d kills, none lost, none torn; %.1f ms each, step %ld acknowledged\n",
+              num_kills, seconds_since(start) * 1000 / num_kills, static_cast<long>(newest));
   healthy_us();
   EXPECT_EQ(broken_promise(folder->path(), newest), "");
   std::string names;

@@ -98,14 +98,15 @@ TEST(PowerLoss, WhatWasAcknowledgedLoads) {
   const Tally tally = cut_everywhere(start, {}, 10 * soak_factor(), false);
   EXPECT_EQ(tally.first_fault, "");
   EXPECT_GE(tally.num_states, 1000);
-  std::printf("%d power-loss states at %d cuts\n", tally.num_states, tally.num_cuts);
+  std::printf("G4: %d power-loss states at %d cuts, none accepted wrong\n", tally.num_states,
+              tally.num_cuts);
 }
 
 TEST(PowerLoss, AgainWhileRecovering) {
   const CrashStore start = with_three_steps();
   const Tally tally = cut_everywhere(start, {}, 5 * soak_factor(), true);
   EXPECT_EQ(tally.first_fault, "");
-  std::printf("%d states after a second loss\n", tally.num_states);
+  std::printf("G4: %d states after a second loss\n", tally.num_states);
 }
 
 TEST(PowerLoss, WhileReplacingTheStepOfARunThatWasRewound) {

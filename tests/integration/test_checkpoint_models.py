@@ -190,3 +190,144 @@ def test_a_reference_may_be_a_checkpoint(wmtp, full, tmp_path):
     rho1.run("run", models__reference__path=str(full.folder / "run"))
     rho1.run("same", models__reference__path=str(full.checkpoint("run", 20)))
     assert state_hash(rho1.checkpoint("run", 4)) == state_hash(rho1.checkpoint("same", 4))
+
+
+# ---- which base it was
+
+class BasedRuns:
+    """Adapters upon a model folder that can be moved and changed: `whole` saves all, `small` the adapters alone."""
+
+    def __init__(self, wmtp, folder, full):
+        self.wmtp, self.base = wmtp, folder / "base"
+        exported(wmtp, full.checkpoint("run", 20), self.base, "--keep-mtp")
+        self.runs = TinyRuns(wmtp, folder, steps=20, every=10)
+        for name in ("whole", "small"):
+            self.runs.run(name, **self.keys(self.base, name))
+
+    def keys(self, base, origin):
+        return {"models__policy__path": str(base), "models__policy__init": "pretrained", "models__policy__params": {},
+                "checkpoint__save_lora_only": origin == "small"}
+
+    def go_on(self, name, base, origin, **options):
+        """Step 10 of `origin` in a new folder, with that base."""
+        self.runs.save_dir(name).mkdir(parents=True)
+        shutil.copytree(self.runs.checkpoint(origin, 10), self.runs.checkpoint(name, 10))
+        return self.runs.run(name, **self.keys(base, origin), **options)
+
+    def fingerprint(self, origin):
+        return json.loads((self.runs.checkpoint(origin, 10) / "manifest.json").read_text())["fingerprints"]["base"]
+
+
+@pytest.fixture(scope="module")
+def based(wmtp, tmp_path_factory, full):
+    return BasedRuns(wmtp, tmp_path_factory.mktemp("based"), full)
+
+
+@pytest.fixture(scope="module")
+def moved(based, tmp_path_factory):
+    """The base elsewhere, cut into other files."""
+    folder = tmp_path_factory.mktemp("moved") / "base"
+    shutil.copytree(based.base, folder)
+    tensors = safetensors_torch.load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    names = sorted(tensors)
+    parts = {"model-00001-of-00002.safetensors": names[::2], "model-00002-of-00002.safetensors": names[1::2]}
+    for file, some in parts.items():
+        safetensors_torch.save_file({name: tensors[name] for name in some}, folder / file, metadata={"format": "pt"})
+    index = {"metadata": {}, "weight_map": {name: file for file, some in parts.items() for name in some}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def other(based, tmp_path_factory):
+    """The same shapes, one value of one tensor changed."""
+    folder = tmp_path_factory.mktemp("other") / "base"
+    shutil.copytree(based.base, folder)
+    tensors = safetensors_torch.load_file(folder / "model.safetensors")
+    tensors["model.norm.weight"][3] += 1
+    safetensors_torch.save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+@pytest.mark.parametrize("origin", ["whole", "small"])
+def test_a_base_that_was_moved_is_the_same_base(based, moved, origin):
+    assert len(based.fingerprint(origin)) == 64
+    done = based.go_on(f"moved-{origin}", moved, origin)
+    assert "models.policy.path" in done.stderr, "it is told"
+    assert state_hash(based.runs.checkpoint(f"moved-{origin}", 20)) == state_hash(based.runs.checkpoint(origin, 20))
+    assert based.fingerprint(f"moved-{origin}") == based.fingerprint(origin)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_adapters_are_not_loaded_onto_another_base(based, other, ranks):
+    done = based.go_on(f"other-{ranks}", other, "small", ranks=ranks, code=78,
+                       checkpoint__allow_config_change=["models.policy.path"])
+    message = error_of(done)
+    assert "adapters only" in done.stdout and "models.policy.path" in message
+    assert based.fingerprint("small") in message and len([w for w in message.replace(",", "").split() if len(w) == 64]) == 2
+
+
+def test_another_base_under_whole_weights_needs_a_word(based, other):
+    done = based.go_on("other-whole", other, "whole", code=78)
+    assert based.fingerprint("whole") in error_of(done) and "allow_config_change" in done.stdout
+    done = based.runs.run("other-whole", **based.keys(other, "whole"),
+                          checkpoint__allow_config_change=["models.policy.path"])
+    assert state_hash(based.runs.checkpoint("other-whole", 20)) == state_hash(based.runs.checkpoint("whole", 20))
+
+
+def test_commands_check_the_base_too(wmtp, based, moved, other, tmp_path):
+    small = based.runs.checkpoint("small", 20)
+    by_name = exported(wmtp, small, tmp_path / "a", "--merge-lora", "--keep-mtp")
+    by_place = exported(wmtp, small, tmp_path / "b", "--merge-lora", "--keep-mtp", "--base-model", moved)
+    assert all(torch.equal(by_name[name], by_place[name]) for name in by_name)
+    error = wmtp.error("checkpoint", "merge-lora", small, "--base-model", other, "--out", tmp_path / "c", code=78)
+    assert based.fingerprint("small") in error["message"] and "--base-model" in error["hint"]
+
+
+def test_drawn_weights_are_a_base_by_seed_and_shape(wmtp, tmp_path):
+    runs = TinyRuns(wmtp, tmp_path, steps=4, every=2)
+    runs.run("a", checkpoint__save_lora_only=True)
+    runs.run("b", checkpoint__save_lora_only=True, runtime__seed=7)
+    bases = [json.loads((runs.checkpoint(name, 2) / "manifest.json").read_text())["fingerprints"]["base"] for name in "ab"]
+    assert bases[0] != bases[1]
+
+
+# ---- base_model_path of frozen models
+
+def test_a_reference_upon_a_base_that_was_moved(wmtp, based, moved, other, tmp_path):
+    rho1 = TinyRuns(wmtp, tmp_path, steps=4, every=2, lora=False, stage="rho1")
+    small = {"models__reference__checkpoint_path": str(based.runs.checkpoint("small", 20))}
+    wmtp.run("checkpoint", "export", based.runs.checkpoint("small", 20), "--format", "peft", "--out", tmp_path / "peft")
+    rho1.run("named", **small)
+    rho1.run("moved", models__reference__base_model_path=str(moved), **small)
+    rho1.run("peft", models__reference__path=str(tmp_path / "peft"), models__reference__base_model_path=str(moved))
+    for name in ("moved", "peft"):
+        assert state_hash(rho1.checkpoint(name, 4)) == state_hash(rho1.checkpoint("named", 4))
+    done = rho1.run("other", models__reference__base_model_path=str(other), code=78, **small)
+    assert based.fingerprint("small") in error_of(done)
+    done = rho1.run("no-adapter", models__reference__path=str(based.base),
+                    models__reference__base_model_path=str(moved), code=78)
+    assert "no adapter" in error_of(done)
+    hidden = based.base.with_name("away")
+    based.base.rename(hidden)
+    try:
+        done = rho1.run("gone", code=78, **small)
+        assert "adapters only" in error_of(done) and "base_model_path" in done.stdout
+        rho1.run("found", models__reference__base_model_path=str(hidden), **small)
+    finally:
+        hidden.rename(based.base)
+
+
+def test_a_value_model_upon_a_base_that_was_moved(wmtp, based, moved, tmp_path):
+    (tmp_path / "critic").mkdir()
+    critic = TinyRuns(wmtp, tmp_path / "critic", steps=4, every=2, stage="critic")
+    critic.run("run", **based.keys(based.base, "small"), training__value_loss={"type": "mse", "bias_init": 0.5},
+               data_sampling__use_pairwise=True)
+    (tmp_path / "policy").mkdir()
+    policy = TinyRuns(wmtp, tmp_path / "policy", steps=2, every=2, lora=False, stage="verifiable")
+    model = {"training__value": {"source": "model"},
+             "models__value_model__checkpoint_path": str(critic.checkpoint("run", 4))}
+    policy.run("named", **model)
+    policy.run("moved", models__value_model__base_model_path=str(moved), **model)
+    assert state_hash(policy.checkpoint("moved", 2)) == state_hash(policy.checkpoint("named", 2))

@@ -106,6 +106,8 @@ def test_fifty_kills_change_nothing(wmtp, tmp_path):
         storm.start()
     for storm in storms:
         storm.join()
+    print(f"\nG2: {sum(storm.kills for storm in storms)} kills in training, {sum(len(s.lost) for s in storms)} checkpoints lost")
+    for storm in storms:
         assert not storm.failure, storm.failure
         assert storm.code == 0, storm.text[-3000:]
         assert storm.kills == KILLS, f"the run ended after {storm.kills} kills"

@@ -1,4 +1,5 @@
 """Real ranks under real launchers: `wmtp launch` and torchrun, whole runs and broken ones."""
+import fcntl
 import json
 import os
 import re
@@ -46,7 +47,7 @@ class Held:
             [wmtp.binary, "launch", "--nproc", str(num_ranks), "--log-dir", self.logs, *flags, "--",
              "doctor", "--collectives", "--device", "cpu", "--storage", tmp_path, "--hold", "60"],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            env={**os.environ, "TMPDIR": str(tmp_path)})  # a killed launcher cannot clear its folder
+            env={**os.environ, "TMPDIR": str(tmp_path)})
         self.num_ranks = num_ranks
         self.ranks = wait_until(self._pids, 60)
         assert self.ranks, self.process.communicate(timeout=5)[0]
@@ -110,6 +111,35 @@ def test_a_killed_launcher_leaves_nothing(wmtp, tmp_path):
     with Held(wmtp, tmp_path, 3) as held:
         held.process.kill()
         assert wait_until(lambda: not any(map(alive, held.ranks.values())), 5)
+    left = [path.name for path in tmp_path.glob("wmtp-ranks-*")]
+    assert left, "a killed launcher cannot clear its folders: there is nothing to show"
+    wmtp.run("launch", "--nproc", "1", "--", "version", env={"TMPDIR": str(tmp_path)})
+    assert not list(tmp_path.glob("wmtp-ranks-*")), "the next launcher clears them"
+
+
+def test_folders_in_use_are_left_alone(wmtp, tmp_path):
+    """Another launcher's, and those of ranks that outlive theirs, which hold a lock on them."""
+    def folders():
+        return {str(path) for path in tmp_path.glob("wmtp-ranks-*")}
+
+    def launch_another():
+        wmtp.run("launch", "--nproc", "1", "--", "version", env={"TMPDIR": str(tmp_path)})
+        return folders()
+
+    with Held(wmtp, tmp_path, 2) as held:
+        before = folders()
+        held_by = [{os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir()} & before
+                   for pid in held.ranks.values()]
+        assert len(before) == 2 and held_by[0] == held_by[1] and len(held_by[0]) == 1
+        assert launch_another() == before
+        place = os.open(held_by[0].pop(), os.O_RDONLY)
+        fcntl.flock(place, fcntl.LOCK_SH)  # as a rank does that takes its time to save
+        held.process.kill()
+        held.process.wait()
+        assert wait_until(lambda: not any(map(alive, held.ranks.values())), 5)
+        assert launch_another() == {os.readlink(f"/proc/self/fd/{place}")}
+        os.close(place)
+        assert not launch_another()
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])

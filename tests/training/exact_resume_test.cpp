@@ -21,9 +21,12 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kStepsAfterCut = 3;
 
-bool soak() {
+int soak_factor() {
   const char* factor = std::getenv("WMTP_SOAK");
-  return factor && std::atoi(factor) > 1;
+  return factor ? std::atoi(factor) : 1;
+}
+bool soak() {
+  return soak_factor() > 1;
 }
 
 std::string save_dir(const fs::path& folder) {
@@ -311,14 +314,15 @@ TEST_F(ExactResume, PrecisionAndMicroBatchesMayChange) {
 }
 
 // COLLECTIVE: all ranks of a launch in one folder.
-void expect_cuts_on_ranks(const std::vector<TinyStage>& stages, std::int64_t every) {
+void expect_cuts_on_ranks(const std::vector<TinyStage>& stages, std::int64_t every,
+                          const std::vector<std::string>& keys = {}) {
   at::set_num_threads(1);
   auto session = comm::ProcessGroupSession::start(comm::discover(comm::process_environment()), {});
   session->connect();
   if (session->rank() == 0) make_tiny_data(worker_folder());
   session->gather_group().barrier("data");
   for (const TinyStage& stage : stages)
-    Runs(session, worker_folder(), stage).expect_all_cuts(every, false);
+    Runs(session, worker_folder(), stage, keys).expect_all_cuts(every, false);
   session->finish();
 }
 
@@ -330,6 +334,25 @@ TEST(ExactResumeMultirank, EveryCutOfVerifiableWithAdaptersOnTwoRanks) {
 TEST(ExactResumeMultirank, FiveCutsOfTheOthersOnTwoRanks) {
   if (!is_worker()) return expect_success(launch_ranks({.ranks = 2, .timeout_s = 600}));
   expect_cuts_on_ranks({{"baseline", false}, {"baseline", true}, {"critic", false}}, 8);
+}
+
+TEST(ExactResumeMultirank, EveryCutOfEveryStrategyInTheLongTier) {
+  if (is_worker())
+    return expect_cuts_on_ranks({{"verifiable", true}}, std::stoi(worker_env("RESUME_EVERY")),
+                                {worker_env("RESUME_STRATEGY")});
+  if (!soak()) GTEST_SKIP() << "WMTP_SOAK is not set";
+  const int every = soak_factor() >= 50 ? 1 : 13;
+  for (const char* strategy : {"NO_SHARD", "SHARD_GRAD_OP", "FULL_SHARD"})
+    for (int ranks = 1; ranks <= 4; ++ranks) {
+      expect_success(launch_ranks(
+          {.ranks = ranks,
+           .timeout_s = 7200,
+           .env = {{"RESUME_EVERY", std::to_string(every)},
+                   {"RESUME_STRATEGY",
+                    fmt::format("distributed.fsdp.sharding_strategy={}", strategy)}}}));
+      fmt::print("G11: {} cuts of {} on {} ranks go on bit-equal\n", (kTinySteps - 2) / every + 1,
+                 strategy, ranks);
+    }
 }
 
 TEST(ExactResumeMultirank, ThreeCutsOnFourRanks) {

@@ -4,6 +4,8 @@
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "support/multi_process.h"
 #include "support/temp_dir.h"
 #include "training/law_run.h"
@@ -20,12 +22,13 @@ constexpr int kWorlds = 4;
 constexpr const char* kModel = "law";
 
 // Odd extents: shards end within rows, and padding is everywhere.
-model::ModelConfig odd_config() {
+model::ModelConfig odd_config(bool tied = false) {
   model::ModelConfig config = model::preset("micro");
   config.dim = 36;
   config.num_heads = 3, config.num_kv_heads = 1, config.head_dim = 12;
   config.ffn_dim = 44;
   config.vocab_size = 101;
+  config.tied = tied;
   return config;
 }
 
@@ -43,10 +46,16 @@ void write_values(const std::string& name, std::int64_t begin, const Tensor& out
   out.copy_(values);
 }
 
-// Writer and reader of a pair have different strategies more often than not.
+// Writer and reader of a pair have different strategies more often than not; a shift gives them
+// others.
 Strategy strategy_of(int world, bool reads) {
   constexpr Strategy kAll[] = {Strategy::full_shard, Strategy::no_shard, Strategy::shard_grad_op};
-  return kAll[(world + (reads ? 1 : 0)) % 3];
+  const std::string shift = worker_env("RESHARD_SHIFT");
+  return kAll[(world + (reads ? 1 : 0) + (shift.empty() ? 0 : std::stoi(shift))) % 3];
+}
+
+bool is_tied() {
+  return worker_env("RESHARD_TIED") == "1";
 }
 
 struct ReshardingRank {
@@ -142,7 +151,7 @@ LawLayout layout_of(Strategy strategy, bool lora) {
 void write_as(int world) {
   ReshardingRank rank;
   for (const bool lora : {false, true}) {
-    LawRun run(odd_config(), layout_of(strategy_of(world, false), lora), rank.groups());
+    LawRun run(odd_config(is_tied()), layout_of(strategy_of(world, false), lora), rank.groups());
     fill_everything(run.model());
     EXPECT_EQ(count_wrong(run.model()), 0);
     training::SavedState state;
@@ -157,7 +166,7 @@ void read_all_as(int world) {
   ReshardingRank rank;
   for (const bool lora : {false, true}) {
     for (int writer = 1; writer <= kWorlds; ++writer) {
-      LawRun run(odd_config(), layout_of(strategy_of(world, true), lora), rank.groups());
+      LawRun run(odd_config(is_tied()), layout_of(strategy_of(world, true), lora), rank.groups());
       EXPECT_GT(count_wrong(run.model()), 0) << "the control: a fresh model has other values";
       training::FoundState found = find(folder_of(writer, lora), *rank.session);
       training::restore(found, run.model(), nullptr, {});
@@ -168,19 +177,45 @@ void read_all_as(int world) {
   rank.session->finish();
 }
 
+void work() {
+  const int world = std::stoi(worker_env("RESHARD_WORLD"));
+  return worker_env("RESHARD_PHASE") == "write" ? write_as(world) : read_all_as(world);
+}
+
+void launch_phase(const TempDir& folder, const std::string& phase, int shift, bool tied) {
+  for (int world = 1; world <= kWorlds; ++world)
+    expect_success(launch_ranks({.ranks = world,
+                                 .timeout_s = 300,
+                                 .env = {{"RESHARD_DIR", folder.path().string()},
+                                         {"RESHARD_PHASE", phase},
+                                         {"RESHARD_SHIFT", std::to_string(shift)},
+                                         {"RESHARD_TIED", tied ? "1" : "0"},
+                                         {"RESHARD_WORLD", std::to_string(world)}}}));
+}
+
 TEST(ReshardMultirank, SixteenPairsOfWorldSizes) {
-  if (is_worker()) {
-    const int world = std::stoi(worker_env("RESHARD_WORLD"));
-    return worker_env("RESHARD_PHASE") == "write" ? write_as(world) : read_all_as(world);
-  }
+  if (is_worker()) return work();
   const TempDir folder;
-  for (const char* phase : {"write", "read"})
-    for (int world = 1; world <= kWorlds; ++world)
-      expect_success(launch_ranks({.ranks = world,
-                                   .timeout_s = 300,
-                                   .env = {{"RESHARD_DIR", folder.path().string()},
-                                           {"RESHARD_PHASE", phase},
-                                           {"RESHARD_WORLD", std::to_string(world)}}}));
+  launch_phase(folder, "write", 0, false);
+  launch_phase(folder, "read", 0, false);
+}
+
+TEST(ReshardMultirank, EveryPairOfStrategiesTiedOrNotInTheLongTier) {
+  if (is_worker()) return work();
+  const char* factor = std::getenv("WMTP_SOAK");
+  if (!factor || std::stoi(factor) <= 1) GTEST_SKIP() << "WMTP_SOAK is not set";
+  int num_loads = 0;
+  for (const bool tied : {false, true})
+    for (int writes = 0; writes < 3; ++writes) {
+      const TempDir folder;
+      launch_phase(folder, "write", writes, tied);
+      for (int reads = 0; reads < (std::stoi(factor) >= 50 ? 3 : 1); ++reads) {
+        launch_phase(folder, "read", reads, tied);
+        num_loads += 2 * kWorlds * kWorlds;  // whole and with adapters
+      }
+    }
+  std::printf("G12: %d loads by other world sizes and strategies, every element bit-equal\n",
+              num_loads);
 }
 
 // Each recipe reads the other's checkpoints: rounded to what it keeps, exact where it keeps more.

@@ -8,6 +8,7 @@
 #include "wmtp/commit/names.h"
 #include "wmtp/commit/pointer.h"
 #include "wmtp/commit/removal.h"
+#include "wmtp/commit/start_record.h"
 
 namespace wmtp::commit {
 namespace {
@@ -24,6 +25,7 @@ bool was_deleted(const FileSystem& files, const std::filesystem::path& folder) {
 bool belongs_to(std::string_view name, std::string_view model) {
   for (const Pointer pointer : {Pointer::latest, Pointer::best, Pointer::final})
     if (name == pointer_name(model, pointer)) return true;
+  if (name == start_record_path({}, model)) return true;
   const auto parsed = parse_checkpoint_name(name);
   return parsed && parsed->model == model;
 }

@@ -41,9 +41,9 @@ void add_value_model_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(models.value_model.checkpoint_path),
       "verifiable with value.source model: the critic run to take the value model from")
       .must_exist();
-  add(rows, WMTP_KEY(models.value_model.base_model_path), "Replaces the base that checkpoint names")
-      .must_exist()
-      .later();
+  add(rows, WMTP_KEY(models.value_model.base_model_path),
+      "Base of a LoRA-only checkpoint or adapter, in place of the one it names")
+      .must_exist();
   add(rows, WMTP_KEY(models.value_model.tokenizer_path),
       "Tokenizer of the value model; null = beside it")
       .must_exist()
@@ -61,9 +61,9 @@ void add_reference_rows(std::vector<Row>& rows) {
       .must_exist();
   add(rows, WMTP_KEY(models.reference.checkpoint_path), "rho1: a wmtp run as the reference model")
       .must_exist();
-  add(rows, WMTP_KEY(models.reference.base_model_path), "Replaces the base that checkpoint names")
-      .must_exist()
-      .later();
+  add(rows, WMTP_KEY(models.reference.base_model_path),
+      "Base of a LoRA-only checkpoint or adapter, in place of the one it names")
+      .must_exist();
   add(rows, WMTP_KEY(models.reference.dtype), "Storage of its frozen weights")
       .also(kDTypeSpellings);
   add(rows, WMTP_KEY(models.reference.placement), "auto = replicate if the memory plan allows")

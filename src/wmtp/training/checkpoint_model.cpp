@@ -15,6 +15,7 @@
 #include "wmtp/model/hf_config.h"
 #include "wmtp/model/presets.h"
 #include "wmtp/storage/file_system.h"
+#include "wmtp/training/base_fingerprint.h"
 #include "wmtp/training/checkpoints/read_elements.h"
 #include "wmtp/training/checkpoints/resume.h"
 #include "wmtp/training/lora_settings.h"
@@ -108,9 +109,18 @@ std::vector<layout::UnitSpec> units_of(const OpenedModel& opened) {
   return units;
 }
 
+// The model that the run started from.
+config::ModelLocation& base_place(config::Config& config) {
+  auto& value_model = config.models.value_model.path;
+  const bool critic = config.experiment.stage == config::Stage::critic && value_model;
+  return critic ? *value_model : config.models.policy.path;
+}
+
 // The run's own, else that of the model it started from; empty when neither is there any more.
-fs::path tokenizer_of(const config::PolicyModel& policy,
-                      const checkpoint::Environment& environment) {
+fs::path tokenizer_of(config::Config config, const checkpoint::Environment& environment,
+                      const std::string& base_model) {
+  const config::PolicyModel& policy = config.models.policy;
+  if (!base_model.empty()) base_place(config).text = base_model;
   try {
     if (policy.tokenizer_path)
       return checkpoint::locate_model(policy.tokenizer_path->text, environment);
@@ -121,28 +131,42 @@ fs::path tokenizer_of(const config::PolicyModel& policy,
   }
 }
 
+void require_fingerprint(const OpenedModel& opened, const std::string& wanted,
+                         const std::string& place, const std::string& found) {
+  if (wanted == found || !is_fingerprint(wanted)) return;
+  refuse_checkpoint(
+      fmt::format("{} holds adapters only, trained upon a base with the fingerprint {}; {} has {}",
+                  opened.folder.folder.string(), wanted, place, found),
+      "name the right base with --base-model or, of a frozen model, base_model_path");
+}
+
+struct BaseSearch {
+  const checkpoint::Environment& environment;
+  const std::string& base_model;  // empty: what the run's configuration names
+};
+
 // The frozen base that a LoRA-only checkpoint leaves out, as the run had it.
 std::unique_ptr<checkpoint::WeightSource> base_of(const OpenedModel& opened, config::Config config,
-                                                  const checkpoint::Environment& environment,
-                                                  const std::string& base_model) {
-  auto& value_model = config.models.value_model.path;
-  const bool critic = config.experiment.stage == config::Stage::critic && value_model;
-  config::ModelLocation& place = critic ? *value_model : config.models.policy.path;
-  if (!base_model.empty()) place.text = base_model;
+                                                  const std::string& fingerprint,
+                                                  const BaseSearch& search) {
+  config::ModelLocation& place = base_place(config);
+  if (!search.base_model.empty()) place.text = search.base_model;
   config.training.value.init_from.reset();  // the trained head is in the checkpoint
   RunSite site;
   site.rank = 1;  // nothing to say
   site.memory_bytes = std::numeric_limits<std::int64_t>::max() / 2;
-  site.environment = environment;
+  site.environment = search.environment;
+  std::optional<PolicyPlan> plan;
   try {
-    return std::make_unique<FilledWeights>(units_of(opened), plan_policy(config, site).fill,
-                                           place.text);
+    plan = plan_policy(config, site);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::config || !base_model.empty()) throw;
+    if (error.kind() != ErrorKind::config || !search.base_model.empty()) throw;
     refuse_checkpoint(fmt::format("{} holds adapters only, and its base {} cannot be opened: {}",
                                   opened.folder.folder.string(), place.text, error.fact()),
-                      "name the base with --base-model");
+                      "name the base with --base-model or, of a frozen model, base_model_path");
   }
+  require_fingerprint(opened, fingerprint, place.text, plan->base_fingerprint());
+  return std::make_unique<FilledWeights>(units_of(opened), plan->fill, place.text);
 }
 
 std::vector<commit::FoundCheckpoint> checkpoints_in(const fs::path& folder) {
@@ -199,7 +223,7 @@ fs::path place_of_run(const fs::path& path) {
 OpenedModel open_checkpoint(const fs::path& folder, const checkpoint::Environment& environment,
                             const std::string& base_model) {
   auto weights = std::make_unique<CheckpointWeights>(folder);
-  const config::Config saved = load_saved_config(weights->text("config.yaml"), environment).config;
+  config::Config saved = load_saved_config(weights->text("config.yaml"), environment).config;
   const fs::path shape_file = folder / "config.json";
   const model::HfConfig shape = model::parse_hf_config(
       parse_json(weights->text("config.json"), shape_file.string()), shape_file.string());
@@ -213,18 +237,20 @@ OpenedModel open_checkpoint(const fs::path& folder, const checkpoint::Environmen
   if (!base_model.empty() && !opened.lora)
     refuse_checkpoint(
         fmt::format("{} has no adapters; a base model goes with adapters only", folder.string()));
-  if (opened.lora)
-    opened.base_model = base_model.empty() ? weights->manifest().fingerprints.base : base_model;
+  opened.fingerprint = weights->manifest().self_sha256;
+  if (opened.lora) opened.base_model = base_model.empty() ? base_place(saved).text : base_model;
   opened.folder.folder = folder;
   opened.folder.config_file = shape_file;
   opened.folder.config_format = checkpoint::ConfigFormat::hf_config;
-  opened.folder.tokenizer_folder = tokenizer_of(saved.models.policy, environment);
+  opened.folder.tokenizer_folder = tokenizer_of(saved, environment, base_model);
   const bool adapters_only = weights->manifest().kind == commit::CheckpointKind::lora;
-  if (adapters_only)
-    opened.folder.weights =
-        checkpoint::overlay(base_of(opened, saved, environment, base_model), std::move(weights));
-  else
+  if (adapters_only) {
+    auto base =
+        base_of(opened, saved, weights->manifest().fingerprints.base, {environment, base_model});
+    opened.folder.weights = checkpoint::overlay(std::move(base), std::move(weights));
+  } else {
     opened.folder.weights = std::move(weights);
+  }
   checkpoint::WeightExpectations expected;
   expected.units = units_of(opened);
   expected.tied = opened.config.tied;

@@ -8,6 +8,7 @@
 #include "wmtp/model/init_weights.h"
 #include "wmtp/model/presets.h"
 #include "wmtp/training/adapter_folder.h"
+#include "wmtp/training/base_fingerprint.h"
 #include "wmtp/training/open_model.h"
 
 namespace wmtp::training {
@@ -32,7 +33,15 @@ ModelSource drawn(const model::ModelConfig& config, std::uint64_t seed) {
     through_host(out, kFloat32,
                  [&](const Tensor& host) { model::draw_weights(param, seed, std, begin, host); });
   };
+  source.fingerprint = [config, seed] {
+    return drawn_fingerprint(config, fmt::format("drawn from {}", seed));
+  };
   return source;
+}
+
+std::function<std::string()> fingerprint_of(ModelSource source, const std::string& known) {
+  if (!known.empty()) return [known] { return known; };
+  return [source = std::move(source)] { return sampled_fingerprint(source); };
 }
 
 parallel::Fill reader_of(std::shared_ptr<const checkpoint::WeightSource> weights) {
@@ -66,6 +75,7 @@ void apply_adapter(ModelSource& source, const std::filesystem::path& folder) {
                     const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
     (weights->find(param.name) ? over : base)(param, begin, out);
   };
+  source.fingerprint = fingerprint_of(source, {});
 }
 
 ModelSource open_model_source(const std::string& name, const checkpoint::Environment& environment,
@@ -84,6 +94,7 @@ ModelSource open_model_source(const std::string& name, const checkpoint::Environ
   source.base_model = opened.base_model;
   source.stored_dtype = embedding_dtype(*opened.folder.weights);
   source.fill = reader_of(std::move(opened.folder.weights));
+  source.fingerprint = fingerprint_of(source, opened.fingerprint);
   return source;
 }
 

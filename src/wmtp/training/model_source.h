@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -25,6 +26,9 @@ struct ModelSource {
   std::optional<model::ValueHeadType> value_head;
   std::string base_model;         // of an adapter: its base, as it was named; else empty
   DType stored_dtype = kFloat32;  // of the embedding
+  // What it is by content (base_fingerprint.h); adapters count, merged or not. BLOCKS: reads some
+  // of every tensor.
+  std::function<std::string()> fingerprint;
 
   // lora_units where there are adapters, else model_units.
   std::vector<layout::UnitSpec> units() const;

@@ -16,6 +16,7 @@ struct OpenedModel {
   std::optional<model::LoraConfig> lora;  // an adapter's, in weights as *.lora_{A,B}.weight
   std::string base_model;                 // of an adapter: its base, as it was named; else empty
   checkpoint::ModelFolder folder;         // weights under wmtp's names, half-split rows
+  std::string fingerprint;  // of a checkpoint: its manifest's hash, which covers all; else empty
 
   bool has_weights() const { return folder.weights != nullptr; }
 };

@@ -14,6 +14,7 @@
 #include "wmtp/cli/report.h"
 #include "wmtp/cli/stop_signals.h"
 #include "wmtp/cli/versions.h"
+#include "wmtp/commit/start_record.h"
 #include "wmtp/config/derived.h"
 #include "wmtp/core/json.h"
 #include "wmtp/core/log.h"
@@ -134,6 +135,15 @@ std::string run_id_of(comm::ProcessGroupSession& group) {
                             ::getpid()));
 }
 
+// What a restart would only meet again is no part of a restart storm: the launchers do not retry
+// it.
+bool blames_input(int code) {
+  for (const ExitCode final :
+       {ExitCode::numeric, ExitCode::data, ExitCode::storage, ExitCode::config})
+    if (code == static_cast<int>(final)) return true;
+  return false;
+}
+
 int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Device device,
              const config::ResolvedConfig& resolved, const TrainFlags& flags) {
   const config::Config& config = resolved.config;
@@ -217,9 +227,15 @@ int train(const Session& session, const TrainFlags& flags) {
   set_threads(launch, static_cast<int>(resolved->config.runtime.threads));
   keep_freed_host_memory();
   const c10::Device device = run.options.device;
-  return run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
+  std::string run_id;
+  const int code = run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
+    run_id = run_id_of(group);
     return run_rank(session, group, device, *resolved, flags);
   });
+  if (launch.rank == 0 && blames_input(code))
+    commit::forget_start(resolved->config.checkpoint.save_dir,
+                         config::policy_name(resolved->config), run_id);
+  return code;
 }
 
 }  // namespace

@@ -2,13 +2,11 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <stdlib.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include "wmtp/cli/launcher/attempt.h"
+#include "wmtp/cli/launcher/private_folder.h"
 #include "wmtp/cli/launcher/rank_environment.h"
 #include "wmtp/cli/launcher/restart_policy.h"
 #include "wmtp/cli/launcher/run_notes.h"
@@ -16,30 +14,6 @@
 
 namespace wmtp::cli {
 namespace {
-
-// A new folder (0700) that ranks and launcher share, gone with this object.
-class PrivateFolder {
- public:
-  PrivateFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "wmtp-launch-XXXXXX").string();
-    if (!::mkdtemp(pattern.data()))
-      throw Error(
-          ErrorKind::io, "launch",
-          fmt::format("cannot create a private folder {}: {}", pattern, std::strerror(errno)),
-          "point TMPDIR to a folder you may write");
-    path_ = pattern;
-  }
-  ~PrivateFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  PrivateFolder(const PrivateFolder&) = delete;
-  PrivateFolder& operator=(const PrivateFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 // False when a stop signal ended the pause.
 bool pause(std::chrono::seconds length, SignalInbox& signals, StopRequest& stop) {
@@ -59,6 +33,7 @@ bool pause(std::chrono::seconds length, SignalInbox& signals, StopRequest& stop)
 }  // namespace
 
 int supervise(const LaunchOptions& given) {
+  clear_abandoned_folders();
   const PrivateFolder notes;
   LaunchOptions options = given;
   options.extra_environment.push_back(fmt::format("{}={}", kNotesVariable, notes.path().string()));

@@ -5,6 +5,7 @@
 
 #include "wmtp/commit/folder.h"
 #include "wmtp/commit/retention.h"
+#include "wmtp/commit/start_record.h"
 #include "wmtp/commit/trainer_state.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/error.h"
@@ -35,6 +36,10 @@ Checkpointer::Checkpointer(CheckpointSite site, comm::ProcessGroupSession& sessi
                   site_.force_unlock);
     for (const std::string& name : commit::clear_leftovers(files_, site_.save_dir, site_.model))
       log::info("checkpoint", "cleared {}, which a killed run had left", name);
+    const auto found = commit::find_checkpoints(files_, site_.save_dir, site_.model);
+    commit::record_start({site_.save_dir, site_.model, commit::this_process(site_.run_id),
+                          site_.fingerprints.config,
+                          found.empty() ? std::nullopt : std::optional(found.front().step)});
   }
   session.gather_group().barrier("checkpoints");
   saver_ = std::make_unique<commit::Saver>(
@@ -104,6 +109,10 @@ void Checkpointer::wait() {
   changed_.wait(lock, [this] { return !job_; });
 }
 
+void Checkpointer::end_in_order() {
+  if (session_.rank() == 0) commit::forget_starts(site_.save_dir, site_.model);
+}
+
 std::vector<SaveOutcome> Checkpointer::outcomes() {
   std::vector<SaveOutcome> ended;
   {
@@ -146,6 +155,7 @@ SaveOutcome Checkpointer::run(Job& job) {
     outcome.saved = true;
     outcome.seconds = seconds_since(begun) + job.blocked_s;
     if (session_.rank() != 0) return outcome;
+    commit::forget_starts(site_.save_dir, site_.model);
     commit::write_pointer(files_, site_.save_dir, site_.model, commit::Pointer::latest,
                           outcome.name);
     if (job.marks.best)

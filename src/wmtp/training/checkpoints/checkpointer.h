@@ -56,7 +56,8 @@ struct SaveOutcome {
 class Checkpointer {
  public:
   // COLLECTIVE, BLOCKS. Rank 0 makes the folder, takes the run's lock (Error config naming the
-  // holder) and clears what killed runs left. BORROWS session.
+  // holder), clears what killed runs left and records the start (Error internal in a restart
+  // storm). BORROWS session.
   Checkpointer(CheckpointSite site, comm::ProcessGroupSession& session);
   ~Checkpointer();  // waits for the save under way; while an exception passes, abandons it
   Checkpointer(const Checkpointer&) = delete;
@@ -70,7 +71,8 @@ class Checkpointer {
   // Saves that ended since the last call. Error io after max_failed_saves failures in a row,
   // numeric where the ranks' states differ.
   std::vector<SaveOutcome> outcomes();
-  void wait();  // BLOCKS until the writer is idle
+  void wait();          // BLOCKS until the writer is idle
+  void end_in_order();  // the run is done or saved: its starts are no restart storm
 
  private:
   struct Job {

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <map>
 
+#include "wmtp/commit/names.h"
 #include "wmtp/commit/trainer_state.h"
 #include "wmtp/core/error.h"
+#include "wmtp/training/base_fingerprint.h"
 #include "wmtp/training/checkpoints/read_elements.h"
 
 namespace wmtp::training {
@@ -60,8 +62,35 @@ config::ResolvedConfig load_saved_config(const std::string& saved_yaml,
   return config::load_config(request);
 }
 
+std::string_view base_key(const config::Config& config) {
+  const bool critic = config.experiment.stage == config::Stage::critic;
+  return critic && config.models.value_model.path ? "models.value_model.path"
+                                                  : "models.policy.path";
+}
+
+bool compare_base(const commit::Manifest& saved, const std::string& fingerprint,
+                  const config::Config& config) {
+  const std::string& before = saved.fingerprints.base;
+  if (before == fingerprint || !is_fingerprint(before)) return before == fingerprint;
+  const std::string_view key = base_key(config);
+  const auto& allowed = config.checkpoint.allow_config_change;
+  const bool left_out = saved.kind == commit::CheckpointKind::lora;
+  if (!left_out && std::find(allowed.begin(), allowed.end(), key) != allowed.end()) return false;
+  throw Error(
+      ErrorKind::config, "checkpoint",
+      fmt::format("{}: the checkpoint was trained upon a base with the fingerprint {}, {} "
+                  "names one with {}",
+                  commit::checkpoint_name(saved.model, saved.step), before, key, fingerprint),
+      left_out ? fmt::format("it holds adapters only: let {} name that base, wherever it "
+                             "is now, or start over with --resume never",
+                             key)
+               : fmt::format("let {} name that base, wherever it is now, or name the key "
+                             "in checkpoint.allow_config_change",
+                             key));
+}
+
 std::vector<std::string> compare_config(const config::ResolvedConfig& saved,
-                                        const config::ResolvedConfig& now) {
+                                        const config::ResolvedConfig& now, bool same_base) {
   std::map<std::string, const config::ResolvedKey*> before;
   for (const config::ResolvedKey& key : saved.keys) before[key.key] = &key;
   const auto& allowed = now.config.checkpoint.allow_config_change;
@@ -74,6 +103,7 @@ std::vector<std::string> compare_config(const config::ResolvedConfig& saved,
     const std::string line =
         fmt::format("{}: {} -> {}", key.key, old->second->value.dump(), key.value.dump());
     const bool free = key.resume == config::ResumeClass::free ||
+                      (same_base && key.key == base_key(now.config)) ||
                       std::find(allowed.begin(), allowed.end(), key.key) != allowed.end();
     (free ? changed : refused).push_back(line);
   }

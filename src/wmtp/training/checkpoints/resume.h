@@ -28,10 +28,21 @@ std::optional<FoundState> find_state(const config::Config& config, const std::st
 config::ResolvedConfig load_saved_config(const std::string& saved_yaml,
                                          const config::Environment& environment);
 
+// The key that names the model a run starts from.
+std::string_view base_key(const config::Config& config);
+
+// Whether the run's base is the one of the checkpoint, by content. Error config with both
+// fingerprints where it is not: always when the checkpoint leaves the base out, else unless
+// base_key() is in checkpoint.allow_config_change. False also for a checkpoint that knows no
+// fingerprint.
+bool compare_base(const commit::Manifest& saved, const std::string& fingerprint,
+                  const config::Config& config);
+
 // Error config listing the keys of class S that differ and are not in
-// checkpoint.allow_config_change; the others are returned as "key: old -> new".
+// checkpoint.allow_config_change; the others are returned as "key: old -> new". With `same_base`
+// its path may differ: it was moved.
 std::vector<std::string> compare_config(const config::ResolvedConfig& saved,
-                                        const config::ResolvedConfig& now);
+                                        const config::ResolvedConfig& now, bool same_base);
 
 // Weights, moments and counters of this rank; `base` fills what a LoRA-only checkpoint leaves out.
 void restore(FoundState& found, TrainableModel& model, weighting::EmaTracker* ema,

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "wmtp/commit/trainer_state.h"
 #include "wmtp/core/error.h"
 
@@ -23,6 +25,11 @@ T integer(const Json& object, const char* key) {
   if (!value.is_number_integer())
     throw Error(ErrorKind::checkpoint, "checkpoint",
                 fmt::format("trainer_state.json: {} is no whole number", key));
+  const bool negative = !value.is_number_unsigned() && value.get<std::int64_t>() < 0;
+  if (negative ||  // every one of them counts something
+      value.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<T>::max()))
+    throw Error(ErrorKind::checkpoint, "checkpoint",
+                fmt::format("trainer_state.json: {} is {}, which cannot be", key, value.dump()));
   return value.get<T>();
 }
 

@@ -13,11 +13,15 @@ using config::Stage;
 
 // The frozen model of the stage by the key that names it.
 struct FrozenWish {
-  std::string key, path;
+  std::string key, path, base_model;
   config::DType dtype = config::DType::bf16;
   config::Placement placement = config::Placement::automatic;
   FrozenModelOptions::Use use = FrozenModelOptions::Use::next_token_nll;
 };
+
+std::string text_of(const std::optional<config::ModelLocation>& location) {
+  return location ? location->text : "";
+}
 
 std::optional<FrozenWish> wish_of(const config::Config& config) {
   const config::Training& training = config.training;
@@ -29,7 +33,10 @@ std::optional<FrozenWish> wish_of(const config::Config& config) {
       throw Error(ErrorKind::config, "train", "rho1 needs a reference model",
                   "set models.reference.path");
     return FrozenWish{is_path ? "models.reference.path" : "models.reference.checkpoint_path",
-                      location->text, reference.dtype, reference.placement,
+                      location->text,
+                      text_of(reference.base_model_path),
+                      reference.dtype,
+                      reference.placement,
                       FrozenModelOptions::Use::next_token_nll};
   }
   if (config.experiment.stage == Stage::verifiable &&
@@ -39,8 +46,12 @@ std::optional<FrozenWish> wish_of(const config::Config& config) {
     if (!value.checkpoint_path)
       throw Error(ErrorKind::config, "train", "value.source model needs a value model",
                   "set models.value_model.checkpoint_path to a critic run");
-    return FrozenWish{"models.value_model.checkpoint_path", value.checkpoint_path->text,
-                      value.dtype, value.placement, FrozenModelOptions::Use::values};
+    return FrozenWish{"models.value_model.checkpoint_path",
+                      value.checkpoint_path->text,
+                      text_of(value.base_model_path),
+                      value.dtype,
+                      value.placement,
+                      FrozenModelOptions::Use::values};
   }
   return std::nullopt;
 }
@@ -86,7 +97,7 @@ std::optional<FrozenPlan> plan_frozen(const config::Config& config, const RunSit
   if (!wish) return std::nullopt;
   FrozenPlan plan;
   plan.path = wish->path;
-  plan.source = merged_source(open_model_source(wish->path, site.environment));
+  plan.source = merged_source(open_model_source(wish->path, site.environment, 0, wish->base_model));
   require_same_tokens(*wish, plan.source, vocab_size, tokenizer_folder);
   plan.placement = wish->placement;
   plan.options.use = wish->use;

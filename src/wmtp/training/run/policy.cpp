@@ -9,6 +9,7 @@
 #include "wmtp/model/hf_config.h"
 #include "wmtp/model/init_weights.h"
 #include "wmtp/model/presets.h"
+#include "wmtp/training/base_fingerprint.h"
 #include "wmtp/training/lora_settings.h"
 #include "wmtp/training/memory_plan.h"
 #include "wmtp/training/merged_source.h"
@@ -107,10 +108,18 @@ ModelSource policy_source(const config::Config& config, const RunSite& site, boo
     drawn = true;
   }
   model::validate(shape, "models.policy");
-  if (scratch)
+  if (scratch) {
     source.fill = random_weights(shape, seed);
-  else if (shape.n_future != source.config.n_future)
+    source.fingerprint = [shape, seed] {
+      return drawn_fingerprint(shape, fmt::format("drawn from {}", seed));
+    };
+  } else if (shape.n_future != source.config.n_future) {
     source.fill = with_heads(source, shape, policy.add_heads, seed);
+    source.fingerprint = [shape, seed, how = config::name_of(policy.add_heads),
+                          files = source.fingerprint] {
+      return drawn_fingerprint(shape, fmt::format("{} heads from {} on {}", how, seed, files()));
+    };
+  }
   source.config = shape;
   return source;
 }
@@ -309,6 +318,7 @@ PolicyPlan plan_policy(const config::Config& config, const RunSite& site) {
     source.config = model::backbone(source.config);
   }
   settle_base(config, drawn || !source.base_model.empty(), plan);
+  plan.base_fingerprint = source.fingerprint;
   const auto& tokenizer = config.models.policy.tokenizer_path;
   plan.tokenizer_folder = tokenizer ? checkpoint::locate_model(tokenizer->text, site.environment)
                                     : source.tokenizer_folder;

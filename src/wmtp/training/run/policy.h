@@ -18,8 +18,9 @@ struct PolicyPlan {
   AssembleOptions assemble;  // without the objective
   bool predicts = true;      // the prediction heads are run: all stages but critic
   parallel::Fill fill;       // weights of every trainable unit, value head and adapters included
-  std::filesystem::path tokenizer_folder;  // empty: the model brings none and none is named
-  std::string base_model;                  // as the user named it
+  std::filesystem::path tokenizer_folder;         // empty: the model brings none and none is named
+  std::string base_model;                         // as the user named it
+  std::function<std::string()> base_fingerprint;  // ModelSource::fingerprint of base_model
   bool adapters_suffice = false;     // base_model holds all that an adapter of this run does not
   std::string recompute_reason;      // what `auto` chose, or empty
   std::optional<FrozenPlan> frozen;  // the stage's, to be loaded beside

@@ -36,7 +36,7 @@ EventInterval validation_interval(const config::Config& config) {
 // What every checkpoint of the run says of it.
 CheckpointSite checkpoint_site(const config::ResolvedConfig& resolved,
                                const TrainerOptions& options, const PolicyPlan& policy,
-                               const RunData& data) {
+                               const RunData& data, const std::string& base_fingerprint) {
   const config::Config& config = resolved.config;
   CheckpointSite site;
   site.save_dir = config.checkpoint.save_dir;
@@ -48,7 +48,7 @@ CheckpointSite checkpoint_site(const config::ResolvedConfig& resolved,
   if (policy.assemble.value_head) extras.value_head = policy.assemble.value_head->type;
   site.model_config = model::hf_config_text(policy.assemble.model, "float32", extras);
   site.fingerprints = {resolved.hash(), data.train().corpus().data_fingerprint(),
-                       data.tokenizer().fingerprint(), policy.base_model};
+                       data.tokenizer().fingerprint(), base_fingerprint};
   site.version = options.version;
   site.strategy = parallel::name_of(policy.assemble.parallel.strategy);
   site.lora_only = config.checkpoint.save_lora_only;
@@ -106,21 +106,26 @@ Trainer::Trainer(const config::ResolvedConfig& config, const RunSite& site,
              data_.train().size()) {
   if (stage_.frozen()) signals_.follow(*stage_.frozen());
   state_.cursor = data_.train().cursor_at(0, 0);
+  // Rank 0 writes and compares it.
+  const std::string base_fingerprint = site_.rank == 0 ? policy_.base_fingerprint() : "";
   checkpointer_ = std::make_unique<Checkpointer>(
-      checkpoint_site(resolved_, options_, policy_, data_), session_);
-  resume();
+      checkpoint_site(resolved_, options_, policy_, data_, base_fingerprint), session_);
+  resume(base_fingerprint);
   num_steps_ = state_.step + static_cast<std::int64_t>(data_.steps_from(state_.cursor));
   if (config_.training.max_steps) num_steps_ = std::min(num_steps_, *config_.training.max_steps);
   last_save_ = Clock::now();
 }
 
-void Trainer::resume() {
+void Trainer::resume(const std::string& base_fingerprint) {
   auto found = find_state(config_, config::policy_name(config_), options_.allow_fresh_start,
                           options_.run_id, session_);
   if (!found) return model_->runtime().fill(policy_.fill);
   Resumption resumption{found->name, found->state.layout.world_size, {}};
-  resumption.config_changes = compare_config(
-      load_saved_config(found->reader->text("config.yaml"), site_.environment), resolved_);
+  const bool same_base =
+      site_.rank != 0 || compare_base(found->reader->manifest(), base_fingerprint, config_);
+  resumption.config_changes =
+      compare_config(load_saved_config(found->reader->text("config.yaml"), site_.environment),
+                     resolved_, same_base);
   require_same_seed(found->state, config_);
   restore(*found, *model_, stage_.ema(), policy_.fill);
   state_ = found->state.train;
@@ -213,7 +218,9 @@ RunEnd Trainer::run(RunReport* report, const Requests& requests) {
   if (stopped || config_.checkpoint.save_final) save({.final = !stopped}, /*wait=*/true, report);
   checkpointer_->wait();
   tell_saves(report);
-  if (stopped) return last_committed_step_ == state_.step ? RunEnd::stopped_saved : RunEnd::stopped;
+  if (stopped && last_committed_step_ != state_.step) return RunEnd::stopped;
+  checkpointer_->end_in_order();
+  if (stopped) return RunEnd::stopped_saved;
   show_sample(report);
   return early ? RunEnd::early_stop : RunEnd::completed;
 }

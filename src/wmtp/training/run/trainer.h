@@ -75,7 +75,7 @@ class Trainer {
     std::size_t signals = 0;  // seen when it was started
     Clock::time_point started;
   };
-  void resume();
+  void resume(const std::string& base_fingerprint);             // of rank 0
   bool run_step(StepReader& reader, const Requests& requests);  // false: the data has ended
   // Reads the numbers of all steps but the newest `keep`, which may still be running.
   void settle(std::size_t keep, RunReport* report);
