@@ -2,12 +2,13 @@
 """torch.distributed.checkpoint on the tensors of a wmtp checkpoint: save and async_save, one JSON line.
 
   python bench/peer_dcp.py CHECKPOINT OUT [--rounds 5]
-Tensors have the names, shapes and dtypes of CHECKPOINT's manifest; files are fsynced, as wmtp does.
+Tensors have the names, shapes and dtypes of CHECKPOINT's manifest; files are fsynced, as wmtp does. Staging memory is
+not kept between saves: FileSystemWriter(cache_staged_state_dict=True) wants pinned memory, hence a GPU.
 """
 import argparse
 import json
+import os
 import shutil
-import statistics
 import time
 from pathlib import Path
 
@@ -26,7 +27,9 @@ def state_like(checkpoint):
 
 
 def fresh(folder):
+    """A writer into an empty folder, on a disk that has nothing else to do."""
     shutil.rmtree(folder, ignore_errors=True)
+    os.sync()
     return FileSystemWriter(folder, sync_files=True)
 
 
@@ -47,7 +50,8 @@ def main():
     folder = args.out / "dcp"
     saves, blocked, asyncs = [], [], []
     for number in range(args.rounds + 1):  # the first one warms up
-        save, _ = timed(lambda: dcp.save(state, storage_writer=fresh(folder)))
+        writer = fresh(folder)
+        save, _ = timed(lambda: dcp.save(state, storage_writer=writer))
         writer = fresh(folder)
         start = time.monotonic()
         block, future = timed(lambda: dcp.async_save(state, storage_writer=writer))
@@ -56,8 +60,7 @@ def main():
             saves.append(save), blocked.append(block), asyncs.append(time.monotonic() - start)
     shutil.rmtree(folder)
     print(json.dumps({"bytes": sum(t.numel() * t.element_size() for t in state.values()),
-                      "save_s": statistics.median(saves), "async_blocked_s": statistics.median(blocked),
-                      "async_save_s": statistics.median(asyncs)}))
+                      "save_s": saves, "async_blocked_s": blocked, "async_save_s": asyncs}))
     dist.destroy_process_group()
 
 

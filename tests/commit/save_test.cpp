@@ -82,7 +82,9 @@ TEST(ShardFiles, BoxesOfTheFormatsExample) {
                       m,
                       std::span(matrix).first(static_cast<std::size_t>(m.size()) * 4)});
     if (mine.end > 60) pieces.push_back({"v", storage::StoredDtype::F32, {7}, {0, 7}, vector});
-    for (const FileRecord& file : write_shard_files(store, folder, Part::model, rank, pieces))
+    ShardWriter shards(store, folder, rank);
+    shards.write(Part::model, pieces);
+    for (const FileRecord& file : shards.finish())
       for (const BoxRecord& box : file.boxes)
         boxes += fmt::format("{} {} {} {}\n", file.path.substr(12, 17), box.tensor,
                              storage::shape_text(box.offsets), storage::shape_text(box.shape));

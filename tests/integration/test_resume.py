@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tiny_runs import TinyRuns, environment, error_of, events, state_hash
+from tiny_runs import TinyRuns, environment, error_of, events, result_of, state_hash
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +146,40 @@ def test_a_stop_file_ends_the_run_with_80(runs):
     assert not stop.exists()
     runs.run("file")
     assert state_hash(runs.checkpoint("file", 40)) == state_hash(runs.checkpoint("calm", 40))
+
+
+# ---- a writer that is slower than the interval
+
+def skipped_saves(runs, name):
+    """Steps whose save was left out, from the run's metrics, which count them."""
+    lines = [json.loads(line) for line in (runs.folder / name / "metrics.jsonl").read_text().splitlines()]
+    points = [line for line in lines if "checkpoint/skipped_saves" in line]
+    assert [line["checkpoint/skipped_saves"] for line in points] == list(range(1, len(points) + 1))
+    return [line["step"] for line in points]
+
+
+def test_saves_that_find_the_writer_busy_are_counted_and_told_once(runs):
+    done = runs.run("busy", failpoint="save.tmpdir.made:nth=1=sleep:3000", checkpoint__save_best=False)
+    skipped = skipped_saves(runs, "busy")
+    saved = [event["step"] for event in events(done.stdout, "saved")]
+    assert skipped and sorted(saved + skipped) == list(range(5, 41, 5))
+    periods = sum(step - 5 not in skipped for step in skipped)
+    assert done.stderr.count("still being written") == periods
+    assert result_of(done)["counts"]["skipped saves"] == len(skipped)
+    assert state_hash(runs.checkpoint("busy", 40)) == state_hash(runs.checkpoint("calm", 40))
+
+
+def test_a_requested_save_is_made_once_the_writer_is_free(runs):
+    log = runs.folder / "asked.hits"
+    process = runs.start("asked", hits=log, checkpoint__save_every_steps=1000, checkpoint__save_best=False,
+                         failpoint="save.tmpdir.made:nth=1=sleep:1500;step.begin:nth=1+=sleep:100")
+    for point in "step.begin", "save.tmpdir.made":  # the second request meets a busy writer
+        wait_for(lambda: log.exists() and point in log.read_text() or process.poll() is not None)
+        process.send_signal(signal.SIGUSR2)
+    text = process.communicate(timeout=120)[0]
+    assert process.returncode == 0, text
+    assert len(skipped_saves(runs, "asked")) == 1
+    assert len(events(text, "saved")) == 3, text  # both, and the last step
 
 
 # ---- broken storage

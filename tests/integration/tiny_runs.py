@@ -102,6 +102,11 @@ def error_of(done):
     return [line for line in lines if line["type"] == "error"][-1]["message"]
 
 
+def result_of(done):
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return [line for line in lines if line["type"] == "result"][-1]
+
+
 def state_hash(checkpoint, without=("config.yaml",)):
     """One hash of all state in a checkpoint, from the sums of its files."""
     files = json.loads((Path(checkpoint) / "manifest.json").read_text())["files"]

@@ -2,9 +2,12 @@
 #include "wmtp/storage/file_system.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
+#include <cstdlib>
 
 #include "support/crash_store.h"
 #include "support/expect_error.h"
@@ -74,6 +77,26 @@ TYPED_TEST(FileSystemBody, WritesInPiecesAndReadsAnyRange) {
                     "11 bytes");
 }
 
+// Sizes that do and do not end with a block of the disk, and one that was never reached.
+TYPED_TEST(FileSystemBody, AnnouncedFilesHoldWhatWasWritten) {
+  constexpr std::size_t kLarge = (std::size_t{20} << 20) + 777;
+  std::string text(kLarge, ' ');
+  for (std::size_t i = 0; i < kLarge; ++i) text[i] = static_cast<char>('a' + (i * i >> 7) % 23);
+  for (const std::size_t size :
+       {kLarge, std::size_t{16} << 20, std::size_t{5000}, std::size_t{0}}) {
+    const auto path = this->root / std::to_string(size);
+    const auto file = this->files.create_file(path);
+    file->expect(kLarge);
+    const std::string_view content(text.data(), size);
+    for (std::size_t at = 0, piece = 13; at < size; at += piece, piece = piece * 3 + 1)
+      file->write(bytes_of(content.substr(at, piece)));
+    if (size != 5000) file->sync();  // close() writes what is left, too
+    file->close();
+    EXPECT_EQ(read_text(this->files, this->root, path.filename().string(), "test", kLarge), content)
+        << size;
+  }
+}
+
 TYPED_TEST(FileSystemBody, NamesThatExistOrNot) {
   FileSystem& files = this->files;
   const auto& root = this->root;
@@ -137,6 +160,35 @@ TEST(LocalFiles, LinksAreNotFollowed) {
   EXPECT_EQ(code_of([&] { files.create_file(folder / "link"); }), EEXIST);
   remove_tree(files, folder / "link");
   EXPECT_EQ(files.status(folder / "a").kind, FileKind::file);
+}
+
+TEST(LocalFiles, AFullDiskIsToldBeforeTheFirstByte) {
+  const test::TempDir folder;
+  LocalFileSystem files;
+  const auto file = files.create_file(folder / "a");
+  EXPECT_EQ(code_of([&] { file->expect(std::uint64_t{1} << 60); }), EFBIG);
+}
+
+// The limit strikes a write that is on its way while the next is prepared.
+TEST(LocalFiles, AFailedWriteOfALargeFileIsToldAtTheLatestBySync) {
+  const test::TempDir folder;
+  LocalFileSystem files;
+  const auto status = [&] {
+    struct rlimit limit {};
+    ::getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = 17 << 20;
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    ::signal(SIGXFSZ, SIG_IGN);
+    const auto file = files.create_file(folder / "a");
+    const std::string text(24 << 20, 'x');
+    const int code = code_of([&] {
+      file->expect(16 << 20);
+      file->write(bytes_of(text));
+      file->sync();
+    });
+    std::_Exit(code == EFBIG ? 0 : 1);
+  };
+  EXPECT_EXIT(status(), testing::ExitedWithCode(0), "");
 }
 
 TEST(CrashStore, SyncedThingsSurviveEveryPowerLoss) {

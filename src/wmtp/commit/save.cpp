@@ -121,10 +121,10 @@ RankPart Saver::write_part(const std::filesystem::path& folder, const SaveReques
   guarded(failpoint::pass("save.stage.begin"), folder, [&] {
     part.model_tensors = table_of(request.model);
     part.optim_tensors = table_of(request.optim);
-    part.files = write_shard_files(site_.files, folder, Part::model, site_.rank, request.model);
-    std::vector<FileRecord> optim =
-        write_shard_files(site_.files, folder, Part::optim, site_.rank, request.optim);
-    std::move(optim.begin(), optim.end(), std::back_inserter(part.files));
+    ShardWriter shards(site_.files, folder, site_.rank);
+    shards.write(Part::model, request.model);
+    shards.write(Part::optim, request.optim);
+    part.files = shards.finish();
   });
   return part;
 }

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <future>
 #include <map>
 #include <set>
 
@@ -22,7 +21,7 @@ using Bytes = std::span<const std::byte>;
 // Below this a thread costs more than the hash.
 constexpr std::size_t kThreadedHashBytes = std::size_t{1} << 20;
 // Checksummed and written while the processor's cache still holds it.
-constexpr std::size_t kWritePieceBytes = std::size_t{1} << 20;
+constexpr std::size_t kWritePieceBytes = std::size_t{256} << 10;
 
 struct Box {
   const TensorPiece* piece;
@@ -65,10 +64,15 @@ storage::SafetensorsPlan plan_file(const std::vector<Box>& boxes) {
       {{"format", "pt"}, {"DCP_VERSION", "1.0"}, {"DCP_SHARDING_INFO", places}});
 }
 
-std::string hash_of(std::span<const Bytes> content) {
-  Sha256 hash;
-  for (const Bytes& bytes : content) hash.update(bytes);
-  return to_hex(hash.finish());
+std::future<std::string> begin_hash(std::string header, std::vector<Bytes> content,
+                                    std::uint64_t num_bytes) {
+  const auto policy = num_bytes < kThreadedHashBytes ? std::launch::deferred : std::launch::async;
+  return std::async(policy, [header = std::move(header), content = std::move(content)] {
+    Sha256 hash;
+    hash.update(header);
+    for (const Bytes& bytes : content) hash.update(bytes);
+    return to_hex(hash.finish());
+  });
 }
 
 // One shard file on its way to the disk: counts the bytes, so that the failpoint of the middle
@@ -76,7 +80,9 @@ std::string hash_of(std::span<const Bytes> content) {
 class ShardFile {
  public:
   ShardFile(storage::FileSystem& files, std::filesystem::path path, std::uint64_t total_bytes)
-      : path_(std::move(path)), half_(total_bytes / 2), file_(files.create_file(path_)) {}
+      : path_(std::move(path)), half_(total_bytes / 2), file_(files.create_file(path_)) {
+    file_->expect(total_bytes);
+  }
 
   std::uint32_t write(Bytes bytes) {
     std::uint32_t crc = 0;
@@ -119,31 +125,28 @@ class ShardFile {
   bool left_out_ = false;
 };
 
-FileRecord write_file(storage::FileSystem& files, const std::filesystem::path& checkpoint,
-                      std::string name, const std::vector<Box>& boxes) {
+WrittenFile write_file(storage::FileSystem& files, const std::filesystem::path& checkpoint,
+                       std::string name, const std::vector<Box>& boxes) {
   const storage::SafetensorsPlan plan = plan_file(boxes);
   std::map<std::string_view, const Box*> by_name;
   for (const Box& box : boxes) by_name[box.piece->name] = &box;
-  std::vector<Bytes> content{std::as_bytes(std::span(plan.header.data(), plan.header.size()))};
+  std::vector<Bytes> content;
   for (const storage::StoredTensor& tensor : plan.tensors)
     content.push_back(by_name.at(tensor.name)->bytes);
 
   FileRecord record;
   record.path = std::move(name);
   record.bytes = plan.header.size() + plan.data_bytes;
-  const auto policy =
-      record.bytes < kThreadedHashBytes ? std::launch::deferred : std::launch::async;
-  std::future<std::string> sha256 = std::async(policy, [&content] { return hash_of(content); });
+  std::future<std::string> sha256 = begin_hash(plan.header, content, record.bytes);
   ShardFile file(files, checkpoint / record.path, record.bytes);
-  record.crc32c = file.write(content[0]);
+  record.crc32c = file.write(std::as_bytes(std::span(plan.header.data(), plan.header.size())));
   for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
     const Box& box = *by_name.at(plan.tensors[i].name);
     record.boxes.push_back(
-        {box.piece->name, box.place.offsets, box.place.shape, file.write(content[i + 1])});
+        {box.piece->name, box.place.offsets, box.place.shape, file.write(content[i])});
   }
   file.finish();
-  record.sha256 = sha256.get();
-  return record;
+  return {std::move(record), std::move(sha256)};
 }
 
 }  // namespace
@@ -177,15 +180,20 @@ std::uint64_t bytes_of(std::span<const TensorPiece> pieces) {
   return sum;
 }
 
-std::vector<FileRecord> write_shard_files(storage::FileSystem& files,
-                                          const std::filesystem::path& checkpoint, Part part,
-                                          int rank, std::span<const TensorPiece> pieces) {
+void ShardWriter::write(Part part, std::span<const TensorPiece> pieces) {
   check_pieces(pieces);
-  std::vector<FileRecord> records;
   for (const auto& [kind, boxes] : boxes_by_kind(pieces)) {
-    const std::string name = fmt::format("{}/{}", name_of(part), shard_file_name(rank, kind));
-    guarded(failpoint::pass("save.shard.open"), checkpoint / name,
-            [&] { records.push_back(write_file(files, checkpoint, name, boxes)); });
+    const std::string name = fmt::format("{}/{}", name_of(part), shard_file_name(rank_, kind));
+    guarded(failpoint::pass("save.shard.open"), checkpoint_ / name,
+            [&] { written_.push_back(write_file(files_, checkpoint_, name, boxes)); });
+  }
+}
+
+std::vector<FileRecord> ShardWriter::finish() {
+  std::vector<FileRecord> records;
+  for (WrittenFile& file : written_) {
+    records.push_back(std::move(file.record));
+    records.back().sha256 = file.sha256.get();
   }
   return records;
 }

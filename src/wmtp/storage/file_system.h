@@ -39,7 +39,10 @@ struct FolderEntry {
 class OutputFile {
  public:
   virtual ~OutputFile() = default;
-  virtual void write(std::span<const std::byte> bytes) = 0;  // all of them
+  // A hint before the first write: about so many bytes will come.
+  virtual void expect(std::uint64_t /*total_bytes*/) {}
+  // All of them. After expect() a failure may be thrown by a later call, sync() or close() at last.
+  virtual void write(std::span<const std::byte> bytes) = 0;
   // BLOCKS until the bytes are on the disk. Never repeat a failed one: the kernel may call lost
   // pages clean.
   virtual void sync() = 0;

@@ -10,43 +10,16 @@
 
 #include "wmtp/storage/descriptor.h"
 #include "wmtp/storage/file_system.h"
+#include "wmtp/storage/local_output.h"
 
 namespace wmtp::storage {
 namespace {
 
-constexpr unsigned kFolderMode = 0700, kFileMode = 0600;
+constexpr unsigned kFolderMode = 0700;
 
 [[noreturn]] void fail(std::string_view action, const std::filesystem::path& path) {
   throw FileError(errno, action, path);
 }
-
-class LocalOutput final : public OutputFile {
- public:
-  explicit LocalOutput(const std::filesystem::path& path) : path_(path) {
-    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
-    file_ = Descriptor(::open(path.c_str(), flags, kFileMode));
-    if (!file_) fail("create", path);
-  }
-
-  void write(std::span<const std::byte> bytes) override {
-    while (!bytes.empty()) {
-      const ssize_t done = ::write(file_.get(), bytes.data(), bytes.size());
-      if (done < 0 && errno == EINTR) continue;
-      if (done < 0) fail("write", path_);
-      bytes = bytes.subspan(static_cast<std::size_t>(done));
-    }
-  }
-  void sync() override {
-    if (::fsync(file_.get()) != 0) fail("fsync", path_);
-  }
-  void close() override {
-    if (::close(file_.release()) != 0) fail("close", path_);
-  }
-
- private:
-  std::filesystem::path path_;
-  Descriptor file_;
-};
 
 class LocalInput final : public InputFile {
  public:

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iostream>
+#include <numeric>
+#include <span>
 
 #include "wmtp/cli/build_info.h"
 #include "wmtp/cli/commands/bench.h"
@@ -26,33 +27,34 @@ namespace fs = std::filesystem;
 
 struct CheckpointFlags {
   std::string preset = "small", out, device = "cpu";
-  int rounds = 5, steps = 20, every = 10, batch = 1, seq = 128, threads = 0;
+  int rounds = 5, turns = 3, steps = 40, every = 40, batch = 1, seq = 128, threads = 0;
 };
 
 // What a program without checksums, votes or a manifest would do.
-double plain_write(const fs::path& path, const std::vector<char>& bytes) {
+void plain_write(const fs::path& path, std::span<const char> bytes) {
   constexpr std::size_t kPiece = std::size_t{8} << 20;
-  ::unlink(path.c_str());
-  const auto start = Clock::now();
   const storage::Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-  std::size_t at = 0;
-  while (at < bytes.size()) {
-    const ssize_t written =
-        ::write(file.get(), bytes.data() + at, std::min(kPiece, bytes.size() - at));
+  while (file && !bytes.empty()) {
+    const ssize_t written = ::write(file.get(), bytes.data(), std::min(kPiece, bytes.size()));
     if (written <= 0) break;
-    at += static_cast<std::size_t>(written);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
-  if (at < bytes.size() || ::fsync(file.get()) != 0)
+  if (!bytes.empty() || ::fsync(file.get()) != 0)
     throw Error(ErrorKind::io, "bench",
                 fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)));
-  return seconds_since(start);
 }
 
 struct SaveTimes {
-  std::vector<double> memcpy_s, blocked_s, plain_s, save_s;
-  double calm_s = 0, saving_s = 0;
+  std::vector<double> memcpy_s, blocked_s, plain_s, save_s, writer_s;
+  std::vector<double> calm_s, saving_s;  // of each turn
   int num_saves = 0, num_left_out = 0;
   std::size_t bytes = 0;
+
+  double slowdown() const { return sum(saving_s) / sum(calm_s) - 1; }
+  double lost_s_per_save() const { return (sum(saving_s) - sum(calm_s)) / num_saves; }
+  static double sum(const std::vector<double>& values) {
+    return std::accumulate(values.begin(), values.end(), 0.0);
+  }
 };
 
 class Bench {
@@ -68,25 +70,22 @@ class Bench {
 
   SaveTimes run() {
     SaveTimes measured;
-    save_once();  // allocates the arena
-    for (const training::StatePiece& piece : training::state_pieces(model_, true))
-      measured.bytes += static_cast<std::size_t>(piece.values.nbytes());
-    const std::vector<char> source(measured.bytes, 1);
-    std::vector<char> target(measured.bytes, 2);
+    time_save();  // allocates the arena
+    copy_state();
+    measured.bytes = source_.size();
+    std::vector<char> target(source_.size(), 2);
     for (int i = 0; i < flags_.rounds; ++i) {
-      auto start = Clock::now();
-      std::memcpy(target.data(), source.data(), source.size());
+      const auto start = Clock::now();
+      std::memcpy(target.data(), source_.data(), source_.size());
       measured.memcpy_s.push_back(seconds_since(start));
-      measured.plain_s.push_back(plain_write(fs::path(flags_.out) / "plain", source));
-      start = Clock::now();
-      begin_save();
-      measured.blocked_s.push_back(seconds_since(start));
-      checkpointer_.wait();
-      measured.save_s.push_back(seconds_since(start));
-      require_saved();
+      for (const bool plain : {i % 2 == 0, i % 2 != 0})
+        if (plain)
+          measured.plain_s.push_back(time_plain());
+        else
+          add(time_save(), measured);
     }
-    ::unlink((fs::path(flags_.out) / "plain").c_str());
-    run_steps(measured);
+    for (int turn = 0; turn < flags_.turns && flags_.steps > 0; ++turn)
+      for (const bool saving : {turn % 2 != 0, turn % 2 == 0}) run_steps(saving, measured);
     return measured;
   }
 
@@ -112,19 +111,71 @@ class Bench {
     return site;
   }
 
+  // Both sides write the same bytes in as many files, onto a disk that has nothing else to do.
+  void copy_state() {
+    for (const commit::Part part : {commit::Part::model, commit::Part::optim}) {
+      for (const training::StatePiece& piece : training::state_pieces(model_, true)) {
+        if (piece.part != part) continue;
+        const Tensor host = piece.values.contiguous().cpu();
+        const auto* bytes = static_cast<const char*>(host.const_data_ptr());
+        source_.insert(source_.end(), bytes, bytes + host.nbytes());
+      }
+      if (part == commit::Part::model) model_bytes_ = source_.size();
+    }
+  }
+  void settle_disk() const {
+    const storage::Descriptor folder(::open(flags_.out.c_str(), O_RDONLY | O_CLOEXEC));
+    ::syncfs(folder.get());
+  }
+
+  double time_plain() {
+    const std::span<const char> all(source_);
+    const fs::path folder = flags_.out;
+    settle_disk();
+    const auto start = Clock::now();
+    plain_write(folder / "plain-model", all.first(model_bytes_));
+    plain_write(folder / "plain-optim", all.subspan(model_bytes_));
+    const double seconds = seconds_since(start);
+    fs::remove(folder / "plain-model");
+    fs::remove(folder / "plain-optim");
+    return seconds;
+  }
+
+  struct TimedSave {
+    double blocked_s = 0, committed_s = 0, writer_s = 0;
+  };
+  TimedSave time_save() {
+    settle_disk();
+    TimedSave timed;
+    const auto start = Clock::now();
+    begin_save();
+    timed.blocked_s = seconds_since(start);
+    checkpointer_.wait();
+    timed.writer_s = seconds_since(start);
+    timed.committed_s = require_saved();
+    return timed;
+  }
+  static void add(const TimedSave& timed, SaveTimes& measured) {
+    measured.blocked_s.push_back(timed.blocked_s);
+    measured.save_s.push_back(timed.committed_s);
+    measured.writer_s.push_back(timed.writer_s);
+  }
+
   bool begin_save() {
+    if (!checkpointer_.is_idle()) return false;
     training::SavedState state;
     state.train.step = ++num_saves_;
-    return checkpointer_.save(model_, state, {}, /*wait=*/false);
+    checkpointer_.save(model_, state, {}, /*wait=*/false);
+    return true;
   }
-  void require_saved() {
-    for (const training::SaveOutcome& outcome : checkpointer_.outcomes())
+  // How long the last one took until it was committed.
+  double require_saved() {
+    double seconds = 0;
+    for (const training::SaveOutcome& outcome : checkpointer_.outcomes()) {
       if (!outcome.saved) throw Error(ErrorKind::io, "bench", outcome.error);
-  }
-  void save_once() {
-    begin_save();
-    checkpointer_.wait();
-    require_saved();
+      seconds = outcome.seconds;
+    }
+    return seconds;
   }
 
   void step() {
@@ -138,60 +189,61 @@ class Bench {
     model_.step().run(std::move(input)).read();
   }
 
-  // Calm and saving by turns, so that both see the same machine.
-  void run_steps(SaveTimes& measured) {
-    constexpr int kTurns = 2;
-    for (int turn = 0; turn < kTurns; ++turn) {
-      auto start = Clock::now();
-      for (int i = 0; i < flags_.steps; ++i) step();
-      measured.calm_s += seconds_since(start);
-      start = Clock::now();
-      for (int i = 0; i < flags_.steps; ++i) {
-        if (i % flags_.every == 0) ++(begin_save() ? measured.num_saves : measured.num_left_out);
-        step();
-      }
-      measured.saving_s += seconds_since(start);
-      checkpointer_.wait();
-      require_saved();
+  // What a save takes of the processor from the steps beside it counts as much as the wait.
+  void run_steps(bool saving, SaveTimes& measured) {
+    settle_disk();
+    const auto start = Clock::now();
+    for (int i = 0; i < flags_.steps; ++i) {
+      if (saving && i % flags_.every == 0)
+        ++(begin_save() ? measured.num_saves : measured.num_left_out);
+      step();
     }
+    (saving ? measured.saving_s : measured.calm_s).push_back(seconds_since(start));
+    checkpointer_.wait();
+    require_saved();
   }
 
   CheckpointFlags flags_;
   model::ModelConfig config_;
   training::TrainableModel model_;
   training::Checkpointer checkpointer_;
+  std::vector<char> source_;  // the state; its first model_bytes_ are the weights
+  std::size_t model_bytes_ = 0;
   std::int64_t num_saves_ = 0;
   int step_ = 0;
 };
 
+void show_json(const CheckpointFlags& flags, const SaveTimes& measured) {
+  nlohmann::ordered_json fields{{"preset", flags.preset},        {"bytes", measured.bytes},
+                                {"memcpy_s", measured.memcpy_s}, {"blocked_s", measured.blocked_s},
+                                {"plain_s", measured.plain_s},   {"save_s", measured.save_s},
+                                {"writer_s", measured.writer_s}};
+  if (flags.steps > 0)
+    fields.update({{"calm_s", measured.calm_s},
+                   {"saving_s", measured.saving_s},
+                   {"saves", measured.num_saves},
+                   {"saves_left_out", measured.num_left_out},
+                   {"slowdown", measured.slowdown()},
+                   {"lost_s_per_save", measured.lost_s_per_save()}});
+  emit_json("result", fields);
+}
+
 void show(const CheckpointFlags& flags, const SaveTimes& measured, const Session& session) {
-  const double bytes = static_cast<double>(measured.bytes);
+  if (session.json) return show_json(flags, measured);
+  const double megabytes = static_cast<double>(measured.bytes) / 1e6;
   const double copy_s = median(measured.memcpy_s), blocked_s = median(measured.blocked_s);
   const double plain_s = median(measured.plain_s), save_s = median(measured.save_s);
-  const double slowdown = measured.saving_s / measured.calm_s - 1;
-  if (session.json)
-    emit_json("result", {{"preset", flags.preset},
-                         {"bytes", measured.bytes},
-                         {"memcpy_s", copy_s},
-                         {"blocked_s", blocked_s},
-                         {"blocked_over_memcpy", blocked_s / copy_s},
-                         {"plain_s", plain_s},
-                         {"save_s", save_s},
-                         {"speed_over_plain", plain_s / save_s},
-                         {"step_s", measured.calm_s / (2 * flags.steps)},
-                         {"saves", measured.num_saves},
-                         {"saves_left_out", measured.num_left_out},
-                         {"slowdown", slowdown}});
-  else
-    fmt::print(
-        "{:.0f} MB of state\n"
-        "training waits {:.3f} s for a save, memcpy of as much {:.3f} s: {:.2f} times\n"
-        "save {:.2f} s ({:.0f} MB/s), plain write and fsync {:.2f} s ({:.0f} MB/s): {:.2f} of its "
-        "speed\n"
-        "{} steps with {} saves ({} left out): {:+.1f} %\n",
-        bytes / 1e6, blocked_s, copy_s, blocked_s / copy_s, save_s, bytes / save_s / 1e6, plain_s,
-        bytes / plain_s / 1e6, plain_s / save_s, 2 * flags.steps, measured.num_saves,
-        measured.num_left_out, slowdown * 100);
+  fmt::print(
+      "{:.0f} MB of state\n"
+      "training waits {:.3f} s for a save, memcpy of as much {:.3f} s: {:.2f} times\n"
+      "save {:.2f} s ({:.0f} MB/s), plain write and fsync {:.2f} s ({:.0f} MB/s): {:.2f} of its "
+      "speed\n",
+      megabytes, blocked_s, copy_s, blocked_s / copy_s, save_s, megabytes / save_s, plain_s,
+      megabytes / plain_s, plain_s / save_s);
+  if (flags.steps > 0)
+    fmt::print("{} steps with {} saves ({} left out): {:+.1f} %, {:.2f} s of training a save\n",
+               flags.turns * flags.steps, measured.num_saves, measured.num_left_out,
+               measured.slowdown() * 100, measured.lost_s_per_save());
 }
 
 int bench_checkpoint(const Session& session, const CheckpointFlags& flags) {
@@ -216,14 +268,16 @@ void add_bench_checkpoint(CLI::App& bench, Session& session) {
   CLI::App* command = bench.add_subcommand(
       "checkpoint", "Saves against memcpy and plain writes, and what they cost a run");
   command->footer(
-      "  wmtp bench checkpoint --out /scratch/bench --preset small --steps 40 --every 20");
+      "  wmtp bench checkpoint --out /scratch/bench --preset small --steps 40 --every 40");
   const auto flags = std::make_shared<CheckpointFlags>();
   command->add_option("--out", flags->out, "Folder to write to; two checkpoints stay in it")
       ->required()
       ->type_name("D");
   command->add_option("--preset", flags->preset, "Shape of the model")->type_name("NAME");
   command->add_option("--rounds", flags->rounds, "Saves to time")->check(CLI::PositiveNumber);
-  command->add_option("--steps", flags->steps, "Steps with and without saves, twice each")
+  command->add_option("--steps", flags->steps, "Steps of a turn (0: saves alone)")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--turns", flags->turns, "Turns with saves, and as many without")
       ->check(CLI::PositiveNumber);
   command->add_option("--every", flags->every, "Steps between two saves")
       ->check(CLI::PositiveNumber);

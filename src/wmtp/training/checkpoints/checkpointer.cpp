@@ -60,7 +60,7 @@ Checkpointer::~Checkpointer() {
 }
 
 // All ranks must decide alike, and their writers end at slightly different times.
-bool Checkpointer::all_idle() {
+bool Checkpointer::is_idle() {
   bool idle = false;
   {
     const std::lock_guard lock(mutex_);
@@ -73,11 +73,10 @@ bool Checkpointer::all_idle() {
   return busy.item<double>() == 0;
 }
 
-bool Checkpointer::save(TrainableModel& model, const SavedState& state, SaveMarks marks,
+void Checkpointer::save(TrainableModel& model, const SavedState& state, SaveMarks marks,
                         bool wait_for_it) {
-  if (wait_for_it) wait();
-  if (!all_idle()) return false;
   const auto begun = Clock::now();
+  wait();
   failpoint::pass("save.stage.begin");
   arena_.stage(state_pieces(model, !site_.lora_only));
   Job job;
@@ -101,7 +100,6 @@ bool Checkpointer::save(TrainableModel& model, const SavedState& state, SaveMark
   }
   changed_.notify_all();
   if (wait_for_it || !site_.async) wait();
-  return true;
 }
 
 void Checkpointer::wait() {

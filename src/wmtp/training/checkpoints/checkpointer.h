@@ -63,10 +63,11 @@ class Checkpointer {
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
 
-  // COLLECTIVE. Copies the state and returns; with `async` off, or `wait`, only once it is
-  // committed. False: the writer is still busy on some rank, this save was left out. Without `wait`
-  // a failure is told by outcomes().
-  bool save(TrainableModel& model, const SavedState& state, SaveMarks marks, bool wait);
+  // COLLECTIVE. Whether the writers of all ranks have ended.
+  bool is_idle();
+  // COLLECTIVE, BLOCKS while the writer is busy. Copies the state and returns; with `async` off, or
+  // `wait`, only once it is committed. A failure is told by outcomes().
+  void save(TrainableModel& model, const SavedState& state, SaveMarks marks, bool wait);
 
   // Saves that ended since the last call. Error io after max_failed_saves failures in a row,
   // numeric where the ranks' states differ.
@@ -82,7 +83,6 @@ class Checkpointer {
   };
   void work();
   SaveOutcome run(Job& job);
-  bool all_idle();
 
   CheckpointSite site_;
   comm::ProcessGroupSession& session_;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "wmtp/config/derived.h"
+#include "wmtp/core/log.h"
 #include "wmtp/tracking/jsonl_sink.h"
 
 namespace wmtp::training {
@@ -161,6 +162,14 @@ void RunReport::saved(const SaveOutcome& outcome) {
   console_.saved(saved);
 }
 
+void RunReport::left_out(std::int64_t step, bool tell) {
+  ++num_left_out_saves_;
+  write(step, {{"checkpoint/skipped_saves", static_cast<double>(num_left_out_saves_)}});
+  if (tell)
+    log::warn("checkpoint", "step {} is not saved: the checkpoint before is still being written",
+              step);
+}
+
 void RunReport::sample(std::int64_t step, const DeviceBatch& batch, const TokenMarks& marks,
                        const tokenizer::Tokenizer& tokenizer) {
   const std::vector<double> weights = on_host(marks.weight_N), values = on_host(marks.value_N);
@@ -219,7 +228,8 @@ void RunReport::finished(const TrainState& state, std::string status,
                     {"samples", static_cast<std::int64_t>(state.samples_seen)},
                     {"skipped steps", state.skipped_steps},
                     {"checkpoints", num_saves_},
-                    {"failed saves", num_failed_saves_}};
+                    {"failed saves", num_failed_saves_},
+                    {"skipped saves", num_left_out_saves_}};
   files_.summary(summary);
   console_.finished(summary);
 }

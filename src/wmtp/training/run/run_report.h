@@ -55,7 +55,7 @@ class RunReport {
   void resumed(std::int64_t step, const std::string& name, int saved_ranks);
   void saving(std::int64_t step) { console_.saving(step); }
   void saved(const SaveOutcome& outcome);
-  void note(std::string_view line) { console_.text(line); }
+  void left_out(std::int64_t step, bool tell);  // a save that found the writer busy
   void finished(const TrainState& state, std::string status,
                 const std::vector<std::pair<std::string, std::string>>& paths);
 
@@ -80,7 +80,7 @@ class RunReport {
   // Since the last report.
   double tokens_ = 0, squares_ = 0, targets_ = 0, samples_ = 0, seconds_ = 0, wait_s_ = 0;
   double training_s_ = 0, validation_s_ = 0, blocked_s_ = 0;
-  std::int64_t num_saves_ = 0, num_failed_saves_ = 0;
+  std::int64_t num_saves_ = 0, num_failed_saves_ = 0, num_left_out_saves_ = 0;
   bool sample_shown_ = false;
   tracking::NamedValues last_validation_, last_step_;
 };

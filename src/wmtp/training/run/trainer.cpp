@@ -205,7 +205,7 @@ RunEnd Trainer::run(RunReport* report, const Requests& requests) {
       const auto patience = config_.training.early_stop_patience;
       early = patience && state_.validations_without_best >= *patience;
     }
-    if (!last && save_is_due(samples_before)) save({}, /*wait=*/false, report);
+    if (!last) save_if_due(samples_before, report);
     tell_saves(report);
     limit.add(seconds_since(begun));
     watchdog.enter("step",
@@ -225,9 +225,14 @@ RunEnd Trainer::run(RunReport* report, const Requests& requests) {
   return early ? RunEnd::early_stop : RunEnd::completed;
 }
 
-bool Trainer::save_is_due(std::uint64_t samples_before) const {
-  return save_agreed_ || (best_is_new_ && config_.checkpoint.save_best) ||
-         saves_.due(state_.step, samples_before, run_samples());
+void Trainer::save_if_due(std::uint64_t samples_before, RunReport* report) {
+  const bool at_interval = saves_.due(state_.step, samples_before, run_samples());
+  const bool best = best_is_new_ && config_.checkpoint.save_best;
+  if (!at_interval && !best && !save_agreed_) return;
+  if (best || checkpointer_->is_idle()) return save({}, /*wait=*/false, report);
+  const bool counts = at_interval || !save_put_off_;
+  save_put_off_ = save_agreed_;
+  if (report && counts) report->left_out(state_.step, /*tell=*/!std::exchange(busy_told_, true));
 }
 
 SavedState Trainer::saved_state() {
@@ -252,12 +257,8 @@ void Trainer::save(SaveMarks marks, bool wait, RunReport* report) {
   marks.best = best_is_new_ && config_.checkpoint.save_best;
   session_.watchdog().enter("save", std::chrono::milliseconds(0));
   if (report) report->saving(state_.step);
-  if (!checkpointer_->save(*model_, saved_state(), marks, wait)) {
-    if (report)
-      report->note("the writer is still busy with the last checkpoint: this one is left out");
-    return;
-  }
-  save_agreed_ = false;
+  checkpointer_->save(*model_, saved_state(), marks, wait);
+  save_agreed_ = save_put_off_ = busy_told_ = false;
   best_is_new_ = false;
   last_saved_step_ = state_.step;
   last_save_ = Clock::now();

@@ -82,10 +82,12 @@ class Trainer {
   void count_skipped(const PendingStep& step, const StepResult& result);
   void validate_and_report(RunReport* report);
   SavedState saved_state();
-  // Saves now, unless this step is saved or the writer is busy; `wait` until it is committed.
+  // Saves now, unless this step is saved; `wait` until it is committed.
   void save(SaveMarks marks, bool wait, RunReport* report);
+  // One that finds the writer busy is left out and counted; a requested one is tried again, and a
+  // new best waits, for what -best names must be what was validated.
+  void save_if_due(std::uint64_t samples_before, RunReport* report);
   void tell_saves(RunReport* report);
-  bool save_is_due(std::uint64_t samples_before) const;
   void show_sample(RunReport* report);
   StepReader reader_at(const data::Cursor& cursor) const;
   optim::Schedule schedule() const;
@@ -112,6 +114,8 @@ class Trainer {
   std::deque<PendingStep> pending_;
   double waited_s_ = 0;
   bool stop_agreed_ = false, save_agreed_ = false;
+  bool save_put_off_ = false;  // the agreed one found the writer busy
+  bool busy_told_ = false;     // since the last save
 };
 
 }  // namespace wmtp::training
