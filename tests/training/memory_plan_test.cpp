@@ -60,7 +60,8 @@ double total_gib(const MemoryRequest& request) {
 }
 
 FrozenRequest frozen_request(const model::ModelConfig& shape, bool shard) {
-  const ModelSource source{shape, {}, {}, {}, {}, {}};
+  ModelSource source;
+  source.config = shape;
   constexpr auto kUse = FrozenModelOptions::Use::next_token_nll;
   return {frozen_config(source, kUse), frozen_units(source, kUse), kBFloat16, shard};
 }
@@ -98,7 +99,8 @@ TEST(MemoryPlan, EqualsWhatAFrozenModelAllocates) {
              reduce = comm::make_single("r", c10::Device(c10::kCPU));
   for (const bool shard : {false, true})
     for (const DType dtype : {kFloat32, kBFloat16}) {
-      ModelSource source{model::preset("small"), {}, {}, {}, {}, {}};
+      ModelSource source;
+      source.config = model::preset("small");
       source.fill = [](const layout::ParamSpec&, std::int64_t, const Tensor&) {};
       FrozenModelOptions options;
       options.dtype = dtype;
@@ -142,7 +144,7 @@ TEST(MemoryPlan, EqualsWhatIsAllocated) {
     for (DType dtype : {kFloat32, kBFloat16})
       for (auto recipe : {optim::Recipe::fp32, optim::Recipe::bf16_sr})
         for (bool adapters : {false, true}) {
-          SCOPED_TRACE(fmt::format("{} {} {} {}", name_of(strategy), name_of(dtype),
+          SCOPED_TRACE(fmt::format("{} {} {} {}", name_of(strategy), wmtp::name_of(dtype),
                                    name_of(recipe), adapters ? "lora" : "full"));
           AssembleOptions options;
           options.model = model::preset("small");

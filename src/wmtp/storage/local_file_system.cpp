@@ -17,16 +17,12 @@ namespace {
 
 constexpr unsigned kFolderMode = 0700;
 
-[[noreturn]] void fail(std::string_view action, const std::filesystem::path& path) {
-  throw FileError(errno, action, path);
-}
-
 class LocalInput final : public InputFile {
  public:
   LocalInput(Descriptor file, std::filesystem::path path)
       : path_(std::move(path)), file_(std::move(file)) {
     struct stat status {};
-    if (::fstat(file_.get(), &status) != 0) fail("stat", path_);
+    if (::fstat(file_.get(), &status) != 0) throw FileError(errno, "stat", path_);
     size_ = static_cast<std::uint64_t>(status.st_size);
   }
 
@@ -35,7 +31,7 @@ class LocalInput final : public InputFile {
     while (!out.empty()) {
       const ssize_t got = ::pread(file_.get(), out.data(), out.size(), static_cast<off_t>(offset));
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0) fail("read", path_);
+      if (got < 0) throw FileError(errno, "read", path_);
       if (got == 0) throw FileError(EIO, "read beyond the end of", path_);
       offset += static_cast<std::uint64_t>(got);
       out = out.subspan(static_cast<std::size_t>(got));
@@ -55,7 +51,7 @@ FileKind kind_of(mode_t mode) {
 }  // namespace
 
 void LocalFileSystem::create_folder(const Path& folder) {
-  if (::mkdir(folder.c_str(), kFolderMode) != 0) fail("create folder", folder);
+  if (::mkdir(folder.c_str(), kFolderMode) != 0) throw FileError(errno, "create folder", folder);
 }
 
 std::unique_ptr<OutputFile> LocalFileSystem::create_file(const Path& path) {
@@ -63,30 +59,30 @@ std::unique_ptr<OutputFile> LocalFileSystem::create_file(const Path& path) {
 }
 
 void LocalFileSystem::rename(const Path& from, const Path& to) {
-  if (std::rename(from.c_str(), to.c_str()) != 0) fail("rename into place", to);
+  if (std::rename(from.c_str(), to.c_str()) != 0) throw FileError(errno, "rename into place", to);
 }
 
 void LocalFileSystem::sync_folder(const Path& folder) {
   const Descriptor handle(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!handle || ::fsync(handle.get()) != 0) fail("fsync folder", folder);
+  if (!handle || ::fsync(handle.get()) != 0) throw FileError(errno, "fsync folder", folder);
 }
 
 void LocalFileSystem::remove_file(const Path& path) {
-  if (::unlink(path.c_str()) != 0) fail("remove", path);
+  if (::unlink(path.c_str()) != 0) throw FileError(errno, "remove", path);
 }
 
 void LocalFileSystem::remove_folder(const Path& folder) {
-  if (::rmdir(folder.c_str()) != 0) fail("remove folder", folder);
+  if (::rmdir(folder.c_str()) != 0) throw FileError(errno, "remove folder", folder);
 }
 
 std::vector<FolderEntry> LocalFileSystem::list(const Path& folder) const {
   const std::unique_ptr<DIR, int (*)(DIR*)> handle(::opendir(folder.c_str()), ::closedir);
-  if (!handle) fail("list", folder);
+  if (!handle) throw FileError(errno, "list", folder);
   std::vector<FolderEntry> entries;
   for (;;) {
     errno = 0;
     const dirent* const entry = ::readdir(handle.get());
-    if (!entry && errno != 0) fail("list", folder);
+    if (!entry && errno != 0) throw FileError(errno, "list", folder);
     if (!entry) break;
     const std::string name = entry->d_name;
     if (name == "." || name == "..") continue;
@@ -102,14 +98,15 @@ FileStatus LocalFileSystem::status(const Path& path) const {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) {
     if (errno == ENOENT || errno == ENOTDIR) return {};
-    fail("stat", path);
+    throw FileError(errno, "stat", path);
   }
   return {kind_of(status.st_mode), static_cast<std::uint64_t>(status.st_size)};
 }
 
 std::uint64_t LocalFileSystem::free_bytes(const Path& folder) const {
   struct statvfs status {};
-  if (::statvfs(folder.c_str(), &status) != 0) fail("ask for the free space of", folder);
+  if (::statvfs(folder.c_str(), &status) != 0)
+    throw FileError(errno, "ask for the free space of", folder);
   return static_cast<std::uint64_t>(status.f_bavail) * status.f_frsize;
 }
 

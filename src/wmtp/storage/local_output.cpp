@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace wmtp::storage {
 namespace {
@@ -15,16 +16,12 @@ constexpr std::size_t kAlignment = 4096;
 constexpr std::size_t kBlockBytes = std::size_t{4} << 20;
 constexpr std::uint64_t kDirectBytes = 4 * kBlockBytes;  // smaller files: not worth the set-up
 
-[[noreturn]] void fail(std::string_view action, const std::filesystem::path& path) {
-  throw FileError(errno, action, path);
-}
-
 }  // namespace
 
 LocalOutput::LocalOutput(const std::filesystem::path& path) : path_(path) {
   const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
   file_ = Descriptor(::open(path.c_str(), flags, kFileMode));
-  if (!file_) fail("create", path);
+  if (!file_) throw FileError(errno, "create", path);
 }
 
 void LocalOutput::expect(std::uint64_t total_bytes) {
@@ -32,7 +29,7 @@ void LocalOutput::expect(std::uint64_t total_bytes) {
   // Not every file system can; only a full one is an error.
   if (::fallocate(file_.get(), 0, 0, static_cast<off_t>(total_bytes)) != 0 &&
       (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
-    fail("reserve", path_);
+    throw FileError(errno, "reserve", path_);
   if (::fcntl(file_.get(), F_SETFL, O_DIRECT) != 0) return;
   for (Block& block : blocks_) {
     block.bytes.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, kBlockBytes)));
@@ -75,7 +72,8 @@ void LocalOutput::finish_blocks() {
   for (Block& block : blocks_)
     if (block.sent.valid()) block.sent.get();
   for (Block& block : blocks_) block.bytes.reset();
-  if (::ftruncate(file_.get(), static_cast<off_t>(written_)) != 0) fail("cut to its size", path_);
+  if (::ftruncate(file_.get(), static_cast<off_t>(written_)) != 0)
+    throw FileError(errno, "cut to its size", path_);
 }
 
 void LocalOutput::write_at(std::span<const std::byte> bytes, std::uint64_t offset) {
@@ -88,7 +86,7 @@ void LocalOutput::write_at(std::span<const std::byte> bytes, std::uint64_t offse
     if (done < 0 && errno == EINVAL && std::exchange(may_be_direct, false) &&
         ::fcntl(file_.get(), F_SETFL, 0) == 0)
       continue;
-    if (done < 0) fail("write", path_);
+    if (done < 0) throw FileError(errno, "write", path_);
     offset += static_cast<std::uint64_t>(done);
     bytes = bytes.subspan(static_cast<std::size_t>(done));
   }
@@ -96,12 +94,12 @@ void LocalOutput::write_at(std::span<const std::byte> bytes, std::uint64_t offse
 
 void LocalOutput::sync() {
   finish_blocks();
-  if (::fsync(file_.get()) != 0) fail("fsync", path_);
+  if (::fsync(file_.get()) != 0) throw FileError(errno, "fsync", path_);
 }
 
 void LocalOutput::close() {
   finish_blocks();
-  if (::close(file_.release()) != 0) fail("close", path_);
+  if (::close(file_.release()) != 0) throw FileError(errno, "close", path_);
 }
 
 }  // namespace wmtp::storage
