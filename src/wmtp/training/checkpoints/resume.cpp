@@ -68,14 +68,29 @@ std::string_view base_key(const config::Config& config) {
                                                   : "models.policy.path";
 }
 
-bool compare_base(const commit::Manifest& saved, const std::string& fingerprint,
+namespace {
+
+bool is_drawn(const config::Config& config) {
+  return base_key(config) == "models.policy.path" &&
+         config.models.policy.init == config::WeightInit::random;
+}
+
+}  // namespace
+
+bool base_by_content(const commit::Manifest& saved, const config::Config& config) {
+  return is_fingerprint(saved.fingerprints.base) && !is_drawn(config);
+}
+
+void require_base(const commit::Manifest& saved, const std::string& fingerprint,
                   const config::Config& config) {
   const std::string& before = saved.fingerprints.base;
-  if (before == fingerprint || !is_fingerprint(before)) return before == fingerprint;
+  if (before == fingerprint || !is_fingerprint(before)) return;
   const std::string_view key = base_key(config);
   const auto& allowed = config.checkpoint.allow_config_change;
   const bool left_out = saved.kind == commit::CheckpointKind::lora;
-  if (!left_out && std::find(allowed.begin(), allowed.end(), key) != allowed.end()) return false;
+  const bool may_differ =
+      is_drawn(config) || std::find(allowed.begin(), allowed.end(), key) != allowed.end();
+  if (!left_out && may_differ) return;
   throw Error(
       ErrorKind::config, "checkpoint",
       fmt::format("{}: the checkpoint was trained upon a base with the fingerprint {}, {} "
@@ -90,7 +105,7 @@ bool compare_base(const commit::Manifest& saved, const std::string& fingerprint,
 }
 
 std::vector<std::string> compare_config(const config::ResolvedConfig& saved,
-                                        const config::ResolvedConfig& now, bool same_base) {
+                                        const config::ResolvedConfig& now, bool free_base) {
   std::map<std::string, const config::ResolvedKey*> before;
   for (const config::ResolvedKey& key : saved.keys) before[key.key] = &key;
   const auto& allowed = now.config.checkpoint.allow_config_change;
@@ -103,7 +118,7 @@ std::vector<std::string> compare_config(const config::ResolvedConfig& saved,
     const std::string line =
         fmt::format("{}: {} -> {}", key.key, old->second->value.dump(), key.value.dump());
     const bool free = key.resume == config::ResumeClass::free ||
-                      (same_base && key.key == base_key(now.config)) ||
+                      (free_base && key.key == base_key(now.config)) ||
                       std::find(allowed.begin(), allowed.end(), key.key) != allowed.end();
     (free ? changed : refused).push_back(line);
   }

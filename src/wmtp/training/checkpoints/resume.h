@@ -31,18 +31,21 @@ config::ResolvedConfig load_saved_config(const std::string& saved_yaml,
 // The key that names the model a run starts from.
 std::string_view base_key(const config::Config& config);
 
-// Whether the run's base is the one of the checkpoint, by content. Error config with both
-// fingerprints where it is not: always when the checkpoint leaves the base out, else unless
-// base_key() is in checkpoint.allow_config_change. False also for a checkpoint that knows no
-// fingerprint.
-bool compare_base(const commit::Manifest& saved, const std::string& fingerprint,
+// Whether that model is compared by content, so that its path may differ: it has files, and the
+// checkpoint knows its fingerprint.
+bool base_by_content(const commit::Manifest& saved, const config::Config& config);
+
+// Error config with both fingerprints where the run's base is another than the checkpoint's: always
+// when the checkpoint leaves the base out. One with all weights lets it pass if base_key() is in
+// checkpoint.allow_config_change, or if the base is drawn, which other keys decide.
+void require_base(const commit::Manifest& saved, const std::string& fingerprint,
                   const config::Config& config);
 
 // Error config listing the keys of class S that differ and are not in
-// checkpoint.allow_config_change; the others are returned as "key: old -> new". With `same_base`
-// its path may differ: it was moved.
+// checkpoint.allow_config_change; the others are returned as "key: old -> new". With `free_base`
+// base_key() may differ.
 std::vector<std::string> compare_config(const config::ResolvedConfig& saved,
-                                        const config::ResolvedConfig& now, bool same_base);
+                                        const config::ResolvedConfig& now, bool free_base);
 
 // Weights, moments and counters of this rank; `base` fills what a LoRA-only checkpoint leaves out.
 void restore(FoundState& found, TrainableModel& model, weighting::EmaTracker* ema,

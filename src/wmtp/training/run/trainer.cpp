@@ -121,11 +121,11 @@ void Trainer::resume(const std::string& base_fingerprint) {
                           options_.run_id, session_);
   if (!found) return model_->runtime().fill(policy_.fill);
   Resumption resumption{found->name, found->state.layout.world_size, {}};
-  const bool same_base =
-      site_.rank != 0 || compare_base(found->reader->manifest(), base_fingerprint, config_);
+  const commit::Manifest& saved = found->reader->manifest();
   resumption.config_changes =
       compare_config(load_saved_config(found->reader->text("config.yaml"), site_.environment),
-                     resolved_, same_base);
+                     resolved_, base_by_content(saved, config_));
+  if (site_.rank == 0) require_base(saved, base_fingerprint, config_);
   require_same_seed(found->state, config_);
   restore(*found, *model_, stage_.ema(), policy_.fill);
   state_ = found->state.train;
