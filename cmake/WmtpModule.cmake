@@ -60,12 +60,12 @@ function(wmtp_batches out target base size)
   set(${out} ${compiled} PARENT_SCOPE)
 endfunction()
 
-# wmtp_module(name [TORCH] [FAST_COMPILE] [PCH target] [BATCH size] DEPENDS module... LIBS target...): the static library wmtp_<name>
+# wmtp_module(name [TORCH] [PCH target] [BATCH size] DEPENDS module... LIBS target...): the static library wmtp_<name>
 # made of all sources in this folder (cuda/ excepted: that is the plugin's). All modules reuse one of two precompiled
-# headers, TORCH modules that with LibTorch. FAST_COMPILE: as above. The DEPENDS lists are the architecture: tools/check_includes holds
+# headers, TORCH modules that with LibTorch. The DEPENDS lists are the architecture: tools/check_includes holds
 # #includes to them. Options of single sources are to be set before.
 function(wmtp_module name)
-  cmake_parse_arguments(ARG "TORCH;FAST_COMPILE" "PCH;BATCH" "DEPENDS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH" "PCH;BATCH" "DEPENDS;LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/cuda/")
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
@@ -88,9 +88,6 @@ function(wmtp_module name)
     wmtp_use_precompiled(wmtp_${name} wmtp_pch)
   else()
     wmtp_use_precompiled(wmtp_${name} wmtp_plain_pch)
-  endif()
-  if(ARG_FAST_COMPILE)
-    target_compile_options(wmtp_${name} PRIVATE -O1)
   endif()
 endfunction()
 

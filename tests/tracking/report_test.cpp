@@ -6,9 +6,9 @@
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
 #include "wmtp/tracking/report/chart.h"
-#include "wmtp/tracking/shown_text.h"
 #include "wmtp/tracking/report/overview.h"
 #include "wmtp/tracking/report/page.h"
+#include "wmtp/tracking/shown_text.h"
 
 namespace wmtp::tracking {
 namespace {

@@ -7,10 +7,10 @@
 
 #include "wmtp/tracking/report/chart.h"
 #include "wmtp/tracking/report/curves.h"
-#include "wmtp/tracking/shown_text.h"
 #include "wmtp/tracking/report/overview.h"
 #include "wmtp/tracking/report/sample_html.h"
 #include "wmtp/tracking/report/style.h"
+#include "wmtp/tracking/shown_text.h"
 
 namespace wmtp::tracking {
 namespace {
