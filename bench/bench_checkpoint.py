@@ -60,6 +60,11 @@ def run_rows(run, steps):
             ("  a step without saves", f"{sum(run['calm_s']) / (len(run['calm_s']) * steps):.2f} s", "")]
 
 
+def show(rows):
+    for name, figure, goal in rows:
+        print(f"{name:42} {figure:48} {goal}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", default="small")
@@ -79,12 +84,12 @@ def main():
             newest = max(place.glob("bench-*steps"), key=lambda path: int(path.name[6:-5]))
             peers.append(result_of([sys.executable, BENCH / "peer_dcp.py", newest, place, "--rounds", args.rounds]))
             shutil.rmtree(place)
+        assert abs(ours[0]["bytes"] - peers[0]["bytes"]) <= 0.001 * ours[0]["bytes"], (ours[0]["bytes"], peers[0]["bytes"])
+        print(f"{args.preset}: {ours[0]['bytes'] / 1e6:.0f} MB of state, medians of {args.blocks * args.rounds} saves")
+        show(save_rows(pooled(ours), pooled(peers)))
         run = result_of([*bench, Path(folder) / "run", "--rounds", 1, "--turns", args.turns, "--steps", args.steps,
                          "--every", args.every])
-    assert abs(ours[0]["bytes"] - peers[0]["bytes"]) <= 0.001 * ours[0]["bytes"], (ours[0]["bytes"], peers[0]["bytes"])
-    print(f"{args.preset}: {ours[0]['bytes'] / 1e6:.0f} MB of state, medians of {args.blocks * args.rounds} saves")
-    for name, figure, goal in save_rows(pooled(ours), pooled(peers)) + run_rows(run, args.steps):
-        print(f"{name:42} {figure:48} {goal}")
+    show(run_rows(run, args.steps))
 
 
 if __name__ == "__main__":
