@@ -5,7 +5,7 @@
 namespace wmtp::kernels {
 namespace {
 
-constexpr int kThreads = 512;
+constexpr int kCrossEntropyThreads = 512;
 constexpr float kLog2e = 1.44269504f;
 
 __device__ __forceinline__ float exp_diff(float z, float top) {
@@ -46,7 +46,7 @@ __device__ __forceinline__ void finish(const CudaCrossEntropy& a, std::int64_t m
   const bool counts = scale != 0.0f;
   const float factor = scale / sum;
   const int num_packs = static_cast<int>(a.num_logits / N);
-  for (int pack = threadIdx.x; pack < num_packs; pack += kThreads) {
+  for (int pack = threadIdx.x; pack < num_packs; pack += kCrossEntropyThreads) {
     float z[N];
     load<T, N>(row, static_cast<std::int64_t>(pack) * N, z);
     const int offset = target - pack * N;
@@ -57,7 +57,7 @@ __device__ __forceinline__ void finish(const CudaCrossEntropy& a, std::int64_t m
   }
   if (counts || !a.hidden) return;
   T* hidden = static_cast<T*>(a.hidden) + m * a.hidden_stride;
-  for (std::int64_t d = threadIdx.x; d < a.num_features; d += kThreads)
+  for (std::int64_t d = threadIdx.x; d < a.num_features; d += kCrossEntropyThreads)
     hidden[d] = from_float<T>(0.0f);
 }
 
@@ -69,7 +69,8 @@ __device__ __forceinline__ float picked_logit(const CudaCrossEntropy& a, std::in
 }
 
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads) cross_entropy_shared_kernel(const CudaCrossEntropy a) {
+__global__ void __launch_bounds__(kCrossEntropyThreads)
+    cross_entropy_shared_kernel(const CudaCrossEntropy a) {
   extern __shared__ __align__(16) unsigned char shared[];
   T* row = reinterpret_cast<T*>(shared);
   const std::int64_t m = blockIdx.x;
@@ -77,7 +78,7 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_shared_kernel(const Cu
   const float picked = picked_logit<T>(a, m);
   const int num_packs = static_cast<int>(a.num_logits / N);
   float top = -INFINITY;
-  for (int pack = threadIdx.x; pack < num_packs; pack += kThreads) {
+  for (int pack = threadIdx.x; pack < num_packs; pack += kCrossEntropyThreads) {
     const auto raw = reinterpret_cast<const Pack<T, N>*>(logits)[pack];
     reinterpret_cast<Pack<T, N>*>(row)[pack] = raw;
 #pragma unroll
@@ -86,7 +87,7 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_shared_kernel(const Cu
   top = block_max(top);
   // A thread reads back only what it wrote, so the row needs no barrier of its own.
   float sum = 0;
-  for (int pack = threadIdx.x; pack < num_packs; pack += kThreads) {
+  for (int pack = threadIdx.x; pack < num_packs; pack += kCrossEntropyThreads) {
     float z[N];
     load<T, N>(row, static_cast<std::int64_t>(pack) * N, z);
 #pragma unroll
@@ -97,14 +98,15 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_shared_kernel(const Cu
 }
 
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads) cross_entropy_long_kernel(const CudaCrossEntropy a) {
+__global__ void __launch_bounds__(kCrossEntropyThreads)
+    cross_entropy_long_kernel(const CudaCrossEntropy a) {
   const std::int64_t m = blockIdx.x;
   const T* logits = static_cast<const T*>(a.logits) + m * a.logits_stride;
   const float picked = picked_logit<T>(a, m);
   const int num_packs = static_cast<int>(a.num_logits / N);
   Online online;
 #pragma unroll 4
-  for (int pack = threadIdx.x; pack < num_packs; pack += kThreads) {
+  for (int pack = threadIdx.x; pack < num_packs; pack += kCrossEntropyThreads) {
     float z[N];
     load<T, N>(logits, static_cast<std::int64_t>(pack) * N, z);
     online.add(z);
@@ -127,9 +129,9 @@ int launch(const CudaCrossEntropy& a, cudaStream_t stream) {
     const cudaError_t set = cudaFuncSetAttribute(
         kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(row_bytes));
     if (set != cudaSuccess) return static_cast<int>(set);
-    kernel<<<blocks, kThreads, static_cast<std::size_t>(row_bytes), stream>>>(a);
+    kernel<<<blocks, kCrossEntropyThreads, static_cast<std::size_t>(row_bytes), stream>>>(a);
   } else {
-    cross_entropy_long_kernel<T, N><<<blocks, kThreads, 0, stream>>>(a);
+    cross_entropy_long_kernel<T, N><<<blocks, kCrossEntropyThreads, 0, stream>>>(a);
   }
   return launch_status();
 }

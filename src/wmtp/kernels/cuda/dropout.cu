@@ -6,7 +6,7 @@
 namespace wmtp::kernels {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kDropoutThreads = 256;
 
 __device__ __forceinline__ PhiloxDraw draw_of(const CudaDropout& a, std::int64_t row,
                                               std::uint64_t counter) {
@@ -15,9 +15,9 @@ __device__ __forceinline__ PhiloxDraw draw_of(const CudaDropout& a, std::int64_t
 
 // REQUIRES columns a multiple of 4 and rows on 16-byte boundaries.
 template <class T>
-__global__ void __launch_bounds__(kThreads) dropout_whole_kernel(const CudaDropout a) {
+__global__ void __launch_bounds__(kDropoutThreads) dropout_whole_kernel(const CudaDropout a) {
   const std::int64_t fours = a.columns / 4;
-  const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * kDropoutThreads + threadIdx.x;
   if (at >= a.rows * fours) return;
   const std::int64_t row = at / fours, column = at % fours * 4;
   const std::uint64_t first = static_cast<std::uint64_t>(a.position[row] * a.columns + column);
@@ -31,9 +31,9 @@ __global__ void __launch_bounds__(kThreads) dropout_whole_kernel(const CudaDropo
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) dropout_kernel(const CudaDropout a) {
+__global__ void __launch_bounds__(kDropoutThreads) dropout_kernel(const CudaDropout a) {
   const std::int64_t counters = a.columns / 4 + 2;  // as many as a row can touch
-  const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * kDropoutThreads + threadIdx.x;
   if (at >= a.rows * counters) return;
   const std::int64_t row = at / counters, first = a.position[row] * a.columns;
   const std::int64_t counter = first / 4 + at % counters;
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kThreads) dropout_kernel(const CudaDropout a) 
 }
 
 unsigned blocks_for(std::int64_t threads) {
-  return static_cast<unsigned>((threads + kThreads - 1) / kThreads);
+  return static_cast<unsigned>((threads + kDropoutThreads - 1) / kDropoutThreads);
 }
 
 }  // namespace
@@ -63,10 +63,10 @@ int launch_dropout(const CudaDropout& a, void* stream) {
         a.columns % 4 == 0 && aligned(a.x, a.x_stride, 4) && aligned(a.out, a.out_stride, 4);
     if (whole)
       dropout_whole_kernel<T>
-          <<<blocks_for(a.rows * (a.columns / 4)), kThreads, 0, as_stream(stream)>>>(a);
+          <<<blocks_for(a.rows * (a.columns / 4)), kDropoutThreads, 0, as_stream(stream)>>>(a);
     else
       dropout_kernel<T>
-          <<<blocks_for(a.rows * (a.columns / 4 + 2)), kThreads, 0, as_stream(stream)>>>(a);
+          <<<blocks_for(a.rows * (a.columns / 4 + 2)), kDropoutThreads, 0, as_stream(stream)>>>(a);
     return launch_status();
   });
 }

@@ -3,12 +3,13 @@
 namespace wmtp::kernels {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kEmbeddingThreads = 128;
 
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads) embedding_kernel(const CudaEmbedding a) {
+__global__ void __launch_bounds__(kEmbeddingThreads) embedding_kernel(const CudaEmbedding a) {
   const std::uint32_t packs_per_row = static_cast<std::uint32_t>(a.columns / N);
-  const std::uint64_t index = static_cast<std::uint64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::uint64_t index =
+      static_cast<std::uint64_t>(blockIdx.x) * kEmbeddingThreads + threadIdx.x;
   const std::int64_t n = static_cast<std::int64_t>(index / packs_per_row);
   if (n >= a.tokens_count) return;
   const std::int64_t column = static_cast<std::int64_t>(index % packs_per_row) * N;
@@ -20,12 +21,13 @@ __global__ void __launch_bounds__(kThreads) embedding_kernel(const CudaEmbedding
 // A block per sorted position and strip of columns; only the first position of each token works and
 // adds all its rows in token order.
 template <class T, class G, int N>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kEmbeddingThreads)
     embedding_backward_kernel(const CudaEmbeddingBackward a) {
   const std::int64_t first = blockIdx.x;
   const std::int32_t token = a.sorted_tokens[first];
   if (first > 0 && a.sorted_tokens[first - 1] == token) return;
-  const std::int64_t column = (static_cast<std::int64_t>(blockIdx.y) * kThreads + threadIdx.x) * N;
+  const std::int64_t column =
+      (static_cast<std::int64_t>(blockIdx.y) * kEmbeddingThreads + threadIdx.x) * N;
   if (column >= a.columns) return;
   G* sum_row = static_cast<G*>(a.dweight) + token * a.columns + column;
   float sum[N];
@@ -44,16 +46,17 @@ __global__ void __launch_bounds__(kThreads)
 template <class T, int N>
 int forward(const CudaEmbedding& a, cudaStream_t stream) {
   const std::int64_t packs = a.tokens_count * (a.columns / N);
-  const auto blocks = static_cast<unsigned>((packs + kThreads - 1) / kThreads);
-  embedding_kernel<T, N><<<blocks, kThreads, 0, stream>>>(a);
+  const auto blocks = static_cast<unsigned>((packs + kEmbeddingThreads - 1) / kEmbeddingThreads);
+  embedding_kernel<T, N><<<blocks, kEmbeddingThreads, 0, stream>>>(a);
   return launch_status();
 }
 
 template <class T, class G, int N>
 int backward(const CudaEmbeddingBackward& a, cudaStream_t stream) {
-  const auto strips = static_cast<unsigned>((a.columns / N + kThreads - 1) / kThreads);
+  const auto strips =
+      static_cast<unsigned>((a.columns / N + kEmbeddingThreads - 1) / kEmbeddingThreads);
   const dim3 grid(static_cast<unsigned>(a.tokens_count), strips);
-  embedding_backward_kernel<T, G, N><<<grid, kThreads, 0, stream>>>(a);
+  embedding_backward_kernel<T, G, N><<<grid, kEmbeddingThreads, 0, stream>>>(a);
   return launch_status();
 }
 

@@ -4,13 +4,13 @@
 namespace wmtp::kernels {
 namespace {
 
-constexpr int kThreads = 512;
+constexpr int kGradNormThreads = 512;
 
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads) squares_kernel(const CudaSquaredNorm a) {
+__global__ void __launch_bounds__(kGradNormThreads) squares_kernel(const CudaSquaredNorm a) {
   const std::int64_t num_packs = a.size / N;
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
-  std::int64_t pack = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kGradNormThreads;
+  std::int64_t pack = static_cast<std::int64_t>(blockIdx.x) * kGradNormThreads + threadIdx.x;
   double sums[2] = {};
   const auto add = [&](const float(&values)[N]) {
 #pragma unroll
@@ -35,10 +35,10 @@ __global__ void __launch_bounds__(kThreads) squares_kernel(const CudaSquaredNorm
   if (threadIdx.x == 0) a.partial[blockIdx.x] = total;
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kGradNormThreads)
     add_squares_kernel(const double* partial, int count, double* out) {
   double sum = 0;
-  for (int i = threadIdx.x; i < count; i += kThreads) sum += partial[i];
+  for (int i = threadIdx.x; i < count; i += kGradNormThreads) sum += partial[i];
   sum = block_sum(sum);
   if (threadIdx.x == 0) *out += sum;
 }
@@ -50,13 +50,14 @@ int launch_squared_norm(const CudaSquaredNorm& a, void* stream) {
     using T = decltype(type);
     constexpr int n = kPerPack<T>;
     if (a.size % n == 0 && aligned(a.values))
-      squares_kernel<T, n><<<kMaxPartialBlocks, kThreads, 0, as_stream(stream)>>>(a);
+      squares_kernel<T, n><<<kMaxPartialBlocks, kGradNormThreads, 0, as_stream(stream)>>>(a);
     else
-      squares_kernel<T, 1><<<kMaxPartialBlocks, kThreads, 0, as_stream(stream)>>>(a);
+      squares_kernel<T, 1><<<kMaxPartialBlocks, kGradNormThreads, 0, as_stream(stream)>>>(a);
     return launch_status();
   });
   if (status != 0) return status;
-  add_squares_kernel<<<1, kThreads, 0, as_stream(stream)>>>(a.partial, kMaxPartialBlocks, a.out);
+  add_squares_kernel<<<1, kGradNormThreads, 0, as_stream(stream)>>>(a.partial, kMaxPartialBlocks,
+                                                                    a.out);
   return launch_status();
 }
 

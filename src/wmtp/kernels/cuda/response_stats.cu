@@ -4,7 +4,7 @@
 namespace wmtp::kernels {
 namespace {
 
-constexpr int kThreads = 128, kColumns = 6;
+constexpr int kStatsThreads = 128, kColumns = 6;
 
 template <class Better>
 __device__ double warp_best(double value, const Better& better) {
@@ -59,9 +59,9 @@ __device__ Changes changes(const CudaResponseStats& a, int begin, int end, int l
   return {sum / count, largest / (sum / count + 1e-8)};
 }
 
-__global__ void __launch_bounds__(kThreads) response_stats_kernel(const CudaResponseStats a) {
+__global__ void __launch_bounds__(kStatsThreads) response_stats_kernel(const CudaResponseStats a) {
   const int lane = threadIdx.x & 31;
-  const std::int64_t d = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) / 32;
+  const std::int64_t d = (static_cast<std::int64_t>(blockIdx.x) * kStatsThreads + threadIdx.x) / 32;
   if (d >= a.num_docs) return;
   const int begin = a.doc_start[d], end = a.doc_start[d + 1];
   const Levels level = levels(a, begin, end, lane);
@@ -77,8 +77,8 @@ __global__ void __launch_bounds__(kThreads) response_stats_kernel(const CudaResp
 }  // namespace
 
 int launch_response_stats(const CudaResponseStats& a, void* stream) {
-  const auto blocks = static_cast<unsigned>((a.num_docs * 32 + kThreads - 1) / kThreads);
-  response_stats_kernel<<<blocks, kThreads, 0, as_stream(stream)>>>(a);
+  const auto blocks = static_cast<unsigned>((a.num_docs * 32 + kStatsThreads - 1) / kStatsThreads);
+  response_stats_kernel<<<blocks, kStatsThreads, 0, as_stream(stream)>>>(a);
   return launch_status();
 }
 

@@ -5,7 +5,7 @@
 namespace wmtp::kernels {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kRopeThreads = 256;
 
 template <int N>
 struct Halves {
@@ -43,11 +43,11 @@ __device__ __forceinline__ void turn(Halves<N>& head, const float* cos, const fl
 }
 
 template <class T, int N, int kLanes, bool kNorm>
-__global__ void __launch_bounds__(kThreads) rope_kernel(const CudaRope a) {
+__global__ void __launch_bounds__(kRopeThreads) rope_kernel(const CudaRope a) {
   const int half = a.head_dim / 2, lane = threadIdx.x % kLanes;
   const int num_rotated = a.num_q + a.num_kv;
   const std::int64_t item =
-      (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) / kLanes;
+      (static_cast<std::int64_t>(blockIdx.x) * kRopeThreads + threadIdx.x) / kLanes;
   const std::int64_t token = item / num_rotated;
   const int i = static_cast<int>(item % num_rotated), offset = i * a.head_dim + lane * N;
   const bool inside = token < a.tokens;  // the others still take part in the shuffles
@@ -81,7 +81,7 @@ template <int N, int kLanes>
 __device__ void write_partials(const CudaRopeBackward& a, const Halves<N> (&sums)[2],
                                float* shared) {
   const int half = a.head_dim / 2, lane = threadIdx.x % kLanes, group = threadIdx.x / kLanes;
-  constexpr int kGroups = kThreads / kLanes;
+  constexpr int kGroups = kRopeThreads / kLanes;
 #pragma unroll
   for (int kind = 0; kind < 2; ++kind)
 #pragma unroll
@@ -91,7 +91,7 @@ __device__ void write_partials(const CudaRopeBackward& a, const Halves<N> (&sums
       row[half] = sums[kind].second[j];
     }
   __syncthreads();
-  for (int c = threadIdx.x; c < 2 * a.head_dim; c += kThreads) {
+  for (int c = threadIdx.x; c < 2 * a.head_dim; c += kRopeThreads) {
     float total = 0;
     for (int g = 0; g < kGroups; ++g) total += shared[g * 2 * a.head_dim + c];
     a.partial[static_cast<std::int64_t>(blockIdx.x) * 2 * a.head_dim + c] = total;
@@ -113,12 +113,12 @@ __device__ __forceinline__ Source source_of(const CudaRopeBackward& a, std::int6
 }
 
 template <class T, int N, int kLanes, bool kNorm>
-__global__ void __launch_bounds__(kThreads) rope_backward_kernel(const CudaRopeBackward a) {
+__global__ void __launch_bounds__(kRopeThreads) rope_backward_kernel(const CudaRopeBackward a) {
   extern __shared__ float shared[];
   const int half = a.head_dim / 2, lane = threadIdx.x % kLanes;
   const int num_rotated = a.num_q + a.num_kv, num_heads = num_rotated + a.num_kv;
   const std::int64_t num_items = a.tokens * num_heads;
-  constexpr int kGroups = kThreads / kLanes;
+  constexpr int kGroups = kRopeThreads / kLanes;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kGroups;
   Halves<N> sums[2] = {};
   for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kGroups; first < num_items;
@@ -204,11 +204,11 @@ int launch_rope(const CudaRope& a, void* stream) {
     return by_lanes(a.head_dim, n, [&](auto lanes) {
       constexpr int kLanes = decltype(lanes)::value;
       const std::int64_t threads = a.tokens * (a.num_q + a.num_kv) * kLanes;
-      const auto blocks = static_cast<unsigned>((threads + kThreads - 1) / kThreads);
+      const auto blocks = static_cast<unsigned>((threads + kRopeThreads - 1) / kRopeThreads);
       if (a.q_weight)
-        rope_kernel<T, n, kLanes, true><<<blocks, kThreads, 0, as_stream(stream)>>>(a);
+        rope_kernel<T, n, kLanes, true><<<blocks, kRopeThreads, 0, as_stream(stream)>>>(a);
       else
-        rope_kernel<T, n, kLanes, false><<<blocks, kThreads, 0, as_stream(stream)>>>(a);
+        rope_kernel<T, n, kLanes, false><<<blocks, kRopeThreads, 0, as_stream(stream)>>>(a);
       return launch_status();
     });
   });
@@ -221,17 +221,17 @@ int launch_rope_backward(const CudaRopeBackward& a, void* stream) {
     return by_lanes(a.head_dim, n, [&](auto lanes) {
       constexpr int kLanes = decltype(lanes)::value;
       const std::int64_t threads = a.tokens * (a.num_q + 2 * a.num_kv) * kLanes;
-      const auto all = static_cast<unsigned>((threads + kThreads - 1) / kThreads);
+      const auto all = static_cast<unsigned>((threads + kRopeThreads - 1) / kRopeThreads);
       if (a.q_weight) {
         const std::size_t shared =
-            a.partial ? sizeof(float) * (kThreads / kLanes) * 2 * a.head_dim : 0;
+            a.partial ? sizeof(float) * (kRopeThreads / kLanes) * 2 * a.head_dim : 0;
         const auto kernel = rope_backward_kernel<T, n, kLanes, true>;
         const cudaError_t set = cudaFuncSetAttribute(
             kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
         if (set != cudaSuccess) return static_cast<int>(set);
-        kernel<<<a.partial ? a.num_blocks : all, kThreads, shared, as_stream(stream)>>>(a);
+        kernel<<<a.partial ? a.num_blocks : all, kRopeThreads, shared, as_stream(stream)>>>(a);
       } else {
-        rope_backward_kernel<T, n, kLanes, false><<<all, kThreads, 0, as_stream(stream)>>>(a);
+        rope_backward_kernel<T, n, kLanes, false><<<all, kRopeThreads, 0, as_stream(stream)>>>(a);
       }
       return launch_status();
     });

@@ -3,13 +3,13 @@
 namespace wmtp::kernels {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kSwigluThreads = 256;
 
 // One pack of gate and of up per thread; the index counts packs of the whole matrix.
 template <class T, int N, bool kBackward>
-__global__ void __launch_bounds__(kThreads) swiglu_kernel(const CudaSwiglu a) {
+__global__ void __launch_bounds__(kSwigluThreads) swiglu_kernel(const CudaSwiglu a) {
   const std::uint32_t packs_per_row = static_cast<std::uint32_t>(a.columns / N);
-  const std::uint64_t index = static_cast<std::uint64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::uint64_t index = static_cast<std::uint64_t>(blockIdx.x) * kSwigluThreads + threadIdx.x;
   const std::int64_t row = static_cast<std::int64_t>(index / packs_per_row);
   if (row >= a.rows) return;
   const std::int64_t column = static_cast<std::int64_t>(index % packs_per_row) * N;
@@ -39,11 +39,11 @@ __global__ void __launch_bounds__(kThreads) swiglu_kernel(const CudaSwiglu a) {
 template <class T, int N>
 int launch(const CudaSwiglu& a, cudaStream_t stream) {
   const std::int64_t packs = a.rows * (a.columns / N);
-  const auto blocks = static_cast<unsigned>((packs + kThreads - 1) / kThreads);
+  const auto blocks = static_cast<unsigned>((packs + kSwigluThreads - 1) / kSwigluThreads);
   if (a.dout)
-    swiglu_kernel<T, N, true><<<blocks, kThreads, 0, stream>>>(a);
+    swiglu_kernel<T, N, true><<<blocks, kSwigluThreads, 0, stream>>>(a);
   else
-    swiglu_kernel<T, N, false><<<blocks, kThreads, 0, stream>>>(a);
+    swiglu_kernel<T, N, false><<<blocks, kSwigluThreads, 0, stream>>>(a);
   return launch_status();
 }
 

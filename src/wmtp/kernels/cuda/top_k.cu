@@ -5,7 +5,7 @@
 namespace wmtp::kernels {
 namespace {
 
-constexpr int kThreads = 1024, kBins = 256;
+constexpr int kTopKThreads = 1024, kBins = 256;
 constexpr std::int64_t kMillion = 1'000'000;
 
 // Rises with the score; -0 equals 0, NaN is above all.
@@ -26,7 +26,7 @@ __device__ bool is_valid(const CudaTopK& a, std::int64_t i) {
 __device__ int count_valid(const CudaTopK& a) {
   if (!a.valid) return static_cast<int>(a.size);
   int count = 0;
-  for (std::int64_t i = threadIdx.x; i < a.size; i += kThreads) count += a.valid[i] != 0;
+  for (std::int64_t i = threadIdx.x; i < a.size; i += kTopKThreads) count += a.valid[i] != 0;
   return block_sum(count);
 }
 
@@ -41,10 +41,10 @@ __device__ Edge find_edge(const CudaTopK& a, int count) {
   unsigned prefix = 0;
   int wanted = count;
   for (int shift = 24; shift >= 0; shift -= 8) {
-    for (int bin = threadIdx.x; bin < kBins; bin += kThreads) bins[bin] = 0;
+    for (int bin = threadIdx.x; bin < kBins; bin += kTopKThreads) bins[bin] = 0;
     __syncthreads();
     const unsigned above = shift == 24 ? 0u : 0xffffffffu << (shift + 8);
-    for (std::int64_t i = threadIdx.x; i < a.size; i += kThreads) {
+    for (std::int64_t i = threadIdx.x; i < a.size; i += kTopKThreads) {
       const unsigned key = key_of(a.scores[i]);
       if (is_valid(a, i) && (key & above) == prefix) atomicAdd(&bins[key >> shift & 255u], 1);
     }
@@ -67,7 +67,7 @@ __device__ unsigned next_below(const CudaTopK& a, const Edge& edge) {
   if (threadIdx.x == 0) largest = 0;
   __syncthreads();
   unsigned mine = 0;
-  for (std::int64_t i = threadIdx.x; i < a.size; i += kThreads) {
+  for (std::int64_t i = threadIdx.x; i < a.size; i += kTopKThreads) {
     const unsigned key = key_of(a.scores[i]);
     if (is_valid(a, i) && key < edge.key) mine = max(mine, key);
   }
@@ -81,7 +81,7 @@ __device__ void mark(const CudaTopK& a, const Edge& edge) {
   __shared__ int warp_ties[32];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   int before = 0;
-  for (std::int64_t base = 0; base < a.size; base += kThreads) {
+  for (std::int64_t base = 0; base < a.size; base += kTopKThreads) {
     const std::int64_t i = base + threadIdx.x;
     const bool valid = i < a.size && is_valid(a, i);
     const unsigned key = valid ? key_of(a.scores[i]) : 0u;
@@ -99,12 +99,12 @@ __device__ void mark(const CudaTopK& a, const Edge& edge) {
   }
 }
 
-__global__ void __launch_bounds__(kThreads) top_k_kernel(const CudaTopK a) {
+__global__ void __launch_bounds__(kTopKThreads) top_k_kernel(const CudaTopK a) {
   const std::int64_t n = count_valid(a);
   const std::int64_t count = n == 0 ? 0 : 1 + (n - 1) * a.share_millionths / kMillion;
   double theta = nan("");
   if (n == 0) {
-    for (std::int64_t i = threadIdx.x; i < a.size; i += kThreads) a.selected[i] = 0.f;
+    for (std::int64_t i = threadIdx.x; i < a.size; i += kTopKThreads) a.selected[i] = 0.f;
   } else {
     const Edge edge = find_edge(a, static_cast<int>(count));
     mark(a, edge);
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(kThreads) top_k_kernel(const CudaTopK a) {
 }  // namespace
 
 int launch_top_k(const CudaTopK& a, void* stream) {
-  top_k_kernel<<<1, kThreads, 0, as_stream(stream)>>>(a);
+  top_k_kernel<<<1, kTopKThreads, 0, as_stream(stream)>>>(a);
   return launch_status();
 }
 

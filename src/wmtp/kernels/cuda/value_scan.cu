@@ -5,7 +5,7 @@
 namespace wmtp::kernels {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kScanThreads = 128;
 constexpr unsigned kAll = 0xffffffffu;
 
 struct Document {
@@ -95,9 +95,9 @@ __device__ void scan(const CudaValueScan& a, const Document& doc, int lane) {
   }
 }
 
-__global__ void __launch_bounds__(kThreads) value_scan_kernel(const CudaValueScan a) {
+__global__ void __launch_bounds__(kScanThreads) value_scan_kernel(const CudaValueScan a) {
   const int lane = threadIdx.x & 31;
-  const std::int64_t d = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) / 32;
+  const std::int64_t d = (static_cast<std::int64_t>(blockIdx.x) * kScanThreads + threadIdx.x) / 32;
   if (d >= a.num_docs) return;
   const Document doc = find_document(a, d, lane);
   for (int t = doc.begin + lane; t < doc.end; t += 32)
@@ -111,8 +111,8 @@ __global__ void __launch_bounds__(kThreads) value_scan_kernel(const CudaValueSca
 }  // namespace
 
 int launch_value_scan(const CudaValueScan& a, void* stream) {
-  const auto blocks = static_cast<unsigned>((a.num_docs * 32 + kThreads - 1) / kThreads);
-  value_scan_kernel<<<blocks, kThreads, 0, as_stream(stream)>>>(a);
+  const auto blocks = static_cast<unsigned>((a.num_docs * 32 + kScanThreads - 1) / kScanThreads);
+  value_scan_kernel<<<blocks, kScanThreads, 0, as_stream(stream)>>>(a);
   return launch_status();
 }
 
