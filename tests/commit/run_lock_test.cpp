@@ -160,27 +160,31 @@ TEST(DiskLimits, FileSizeLimit) {
   EXPECT_EQ(life::broken_promise(folder.path(), 4), "");
 }
 
+constexpr uid_t kNobody = 65534;
+
 // Root may write anywhere, so the child gives that up first.
-int save_to_a_read_only_folder() {
-  constexpr uid_t kNobody = 65534;
+int save_to_a_read_only_folder(const std::filesystem::path& folder) {
   if (::geteuid() == 0 && ::setuid(kNobody) != 0) return 10;
-  const test::TempDir folder;
   storage::LocalFileSystem files;
-  if (!tiny::save_with(files, folder.path(), 1, 1).all_saved()) return 11;
-  ::chmod(folder.path().c_str(), 0500);
-  const auto outcome = tiny::save_with(files, folder.path(), 2, 1);
+  if (!tiny::save_with(files, folder, 1, 1).all_saved()) return 11;
+  ::chmod(folder.c_str(), 0500);
+  const auto outcome = tiny::save_with(files, folder, 2, 1);
   const std::string fault = tiny::fault_of(files, folder / "tiny-1steps", 1);
   LocalVote vote;
-  const auto choice = choose_checkpoint(
-      {.files = files, .vote = vote, .save_dir = folder.path(), .model = tiny::kModel});
-  ::chmod(folder.path().c_str(), 0700);
+  const auto choice =
+      choose_checkpoint({.files = files, .vote = vote, .save_dir = folder, .model = tiny::kModel});
+  ::chmod(folder.c_str(), 0700);
   if (outcome.errors[0].find("Permission denied") == std::string::npos) return 12;
   return fault.empty() && choice && choice->step == 1 ? 0 : 13;
 }
 
 TEST(DiskLimits, AReadOnlyFolderFailsTheSaveAndCanStillBeResumedFrom) {
+  const test::TempDir folder;
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::chown(folder.path().c_str(), kNobody, kNobody), 0);
+  }
   const pid_t pid = ::fork();
-  if (pid == 0) ::_exit(save_to_a_read_only_folder());
+  if (pid == 0) ::_exit(save_to_a_read_only_folder(folder.path()));
   int status = 0;
   ::waitpid(pid, &status, 0);
   EXPECT_TRUE(WIFEXITED(status));
