@@ -269,6 +269,7 @@ void add_inspect(CLI::App& group, Session& session) {
 void add_tokenizer(CLI::App& app, Session& session) {
   CLI::App* group =
       app.add_subcommand("tokenizer", "Encode, decode and inspect with a model's tokenizer");
+  group->group(kDataGroup);
   group->require_subcommand(1);
   add_encode(*group, session);
   add_decode(*group, session);
