@@ -3,9 +3,9 @@
 
 #include <set>
 
-#include "commit/scale.h"
 #include "commit/tiny_state.h"
 #include "support/crash_store.h"
+#include "support/soak.h"
 #include "support/temp_dir.h"
 #include "wmtp/core/failpoint.h"
 
@@ -67,7 +67,7 @@ TEST_F(DamageSuite, EverySampledBitFlipIsFoundAndNamed) {
 }
 
 TEST_F(DamageSuite, EveryBitOfEveryLayoutIsFoundInTheLongTier) {
-  if (soak_factor() == 1) GTEST_SKIP() << "WMTP_SOAK is not set";
+  if (test::soak_factor() == 1) GTEST_SKIP() << "WMTP_SOAK is not set";
   std::size_t num_flips = 0;
   for (int world_size = 1; world_size <= 8; ++world_size) {
     save(world_size);
@@ -159,7 +159,7 @@ TEST_F(DamageSuite, FullVerificationReadsTheHashesToo) {
 }
 
 TEST_F(DamageSuite, NoFalseAlarmInAThousandCleanLoads) {
-  const int num_loads = 1000 * soak_factor();
+  const int num_loads = 1000 * test::soak_factor();
   for (int i = 0; i < num_loads; ++i) ASSERT_EQ(tiny::fault_of(store, kFolder, 3), "");
   std::printf("G5: %d clean loads without a false alarm\n", num_loads);
 }

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "commit/life.h"
-#include "commit/scale.h"
+#include "support/soak.h"
 #include "support/temp_dir.h"
 
 #ifdef WMTP_FAILPOINTS
@@ -146,7 +146,7 @@ TEST_F(FailpointMatrix, EveryPointActionAndRank) {
 
 // Every fault, and then a kill at every point of the recovery.
 TEST_F(FailpointMatrix, EveryFaultWithASecondInRecoveryInTheLongTier) {
-  if (soak_factor() == 1) GTEST_SKIP() << "WMTP_SOAK is not set";
+  if (test::soak_factor() == 1) GTEST_SKIP() << "WMTP_SOAK is not set";
   std::vector<std::string> firsts, seconds;
   for (const failpoint::Point& point : failpoint::points()) {
     if (!is_ours(point.name) || point.name == "load.quarantine.rename") continue;
@@ -161,7 +161,8 @@ TEST_F(FailpointMatrix, EveryFaultWithASecondInRecoveryInTheLongTier) {
   }
   int num_pairs = 0;
   // The full tier takes all pairs, a shorter one every n-th.
-  const std::size_t stride = soak_factor() >= 50 ? 1 : 50 / static_cast<std::size_t>(soak_factor());
+  const std::size_t stride =
+      test::soak_factor() >= 50 ? 1 : 50 / static_cast<std::size_t>(test::soak_factor());
   for (std::size_t i = 0; i < firsts.size() * seconds.size(); i += stride) {
     const test::TempDir folder;
     const std::filesystem::path save_dir = fresh_copy(folder);
@@ -185,7 +186,7 @@ TEST_F(FailpointMatrix, ASecondKillInRecovery) {
   for (const failpoint::Point& point : failpoint::points())
     if (is_ours(point.name) && point.name != "load.quarantine.rename")
       points.emplace_back(point.name);
-  for (int i = 0; i < 20 * soak_factor(); ++i) {
+  for (int i = 0; i < 20 * test::soak_factor(); ++i) {
     const test::TempDir folder;
     const std::filesystem::path save_dir = fresh_copy(folder);
     std::int64_t newest = 3;

@@ -8,7 +8,7 @@
 #include <functional>
 #include <set>
 
-#include "commit/scale.h"
+#include "support/soak.h"
 #include "wmtp/commit/manifest.h"
 #include "wmtp/commit/manifest_text.h"
 #include "wmtp/commit/trainer_state.h"
@@ -171,7 +171,7 @@ Counts fuzz(std::uint64_t seed, const std::string& valid,
   parse(finish(valid));
   rusage before{}, after{};
   ::getrusage(RUSAGE_SELF, &before);
-  for (int i = 0; i < kMutations * soak_factor(); ++i) {
+  for (int i = 0; i < kMutations * test::soak_factor(); ++i) {
     const std::string text = finish(mutated(valid, dice));
     try {
       parse(text);

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "commit/life.h"
-#include "commit/scale.h"
+#include "support/soak.h"
 #include "support/temp_dir.h"
 #include "wmtp/core/time.h"
 
@@ -68,7 +68,7 @@ TEST_F(KillStorm, NothingAcknowledgedIsLostNothingTornIsSeen) {
   RngStream rng(1, "kill_storm");
   int num_kills = 0;
   const auto start = Clock::now();
-  for (int i = 0; num_kills < kKills * soak_factor(); ++i) {
+  for (int i = 0; num_kills < kKills * test::soak_factor(); ++i) {
     Life life{.save_dir = folder->path(), .num_steps = 6, .num_threads = 2};
     life.attempt = std::to_string(i);
 #ifdef WMTP_FAILPOINTS

@@ -4,9 +4,9 @@
 
 #include <cerrno>
 
-#include "commit/scale.h"
 #include "commit/tiny_state.h"
 #include "support/crash_store.h"
+#include "support/soak.h"
 #include "wmtp/commit/folder.h"
 #include "wmtp/commit/load.h"
 #include "wmtp/commit/pointer.h"
@@ -95,7 +95,7 @@ Tally cut_everywhere(const CrashStore& start, const Run& run, int damages_per_cu
 
 TEST(PowerLoss, WhatWasAcknowledgedLoads) {
   const CrashStore start = with_three_steps();
-  const Tally tally = cut_everywhere(start, {}, 10 * soak_factor(), false);
+  const Tally tally = cut_everywhere(start, {}, 10 * test::soak_factor(), false);
   EXPECT_EQ(tally.first_fault, "");
   EXPECT_GE(tally.num_states, 1000);
   std::printf("G4: %d power-loss states at %d cuts, none accepted wrong\n", tally.num_states,
@@ -104,15 +104,15 @@ TEST(PowerLoss, WhatWasAcknowledgedLoads) {
 
 TEST(PowerLoss, AgainWhileRecovering) {
   const CrashStore start = with_three_steps();
-  const Tally tally = cut_everywhere(start, {}, 5 * soak_factor(), true);
+  const Tally tally = cut_everywhere(start, {}, 5 * test::soak_factor(), true);
   EXPECT_EQ(tally.first_fault, "");
   std::printf("G4: %d states after a second loss\n", tally.num_states);
 }
 
 TEST(PowerLoss, WhileReplacingTheStepOfARunThatWasRewound) {
   const CrashStore start = with_three_steps();
-  const Tally tally =
-      cut_everywhere(start, {.first = 3, .last = 3, .run_id = "other"}, 20 * soak_factor(), false);
+  const Tally tally = cut_everywhere(start, {.first = 3, .last = 3, .run_id = "other"},
+                                     20 * test::soak_factor(), false);
   EXPECT_EQ(tally.first_fault, "");
 }
 

@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 
 #include "commit/life.h"
-#include "commit/scale.h"
 #include "support/expect_error.h"
+#include "support/soak.h"
 #include "support/temp_dir.h"
 
 namespace wmtp::commit {
@@ -59,7 +59,7 @@ struct Holder {
 };
 
 TEST(RunLock, OfTwoRunsThatStartAtOnceOneIsRefusedByName) {
-  for (int round = 0; round < 20 * soak_factor(); ++round) {
+  for (int round = 0; round < 20 * test::soak_factor(); ++round) {
     const test::TempDir folder;
     std::array<int, 2> start{};
     ASSERT_EQ(::pipe2(start.data(), O_CLOEXEC), 0);

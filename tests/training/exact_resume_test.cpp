@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "support/multi_process.h"
+#include "support/soak.h"
 #include "support/temp_dir.h"
 #include "training/edited_checkpoint.h"
 #include "training/tiny_run.h"
@@ -21,10 +22,6 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kStepsAfterCut = 3;
 
-int soak_factor() {
-  const char* factor = std::getenv("WMTP_SOAK");
-  return factor ? std::atoi(factor) : 1;
-}
 bool soak() {
   return soak_factor() > 1;
 }

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "support/multi_process.h"
+#include "support/soak.h"
 #include "support/temp_dir.h"
 #include "training/law_run.h"
 #include "wmtp/comm/session.h"
@@ -202,14 +203,13 @@ TEST(ReshardMultirank, SixteenPairsOfWorldSizes) {
 
 TEST(ReshardMultirank, EveryPairOfStrategiesTiedOrNotInTheLongTier) {
   if (is_worker()) return work();
-  const char* factor = std::getenv("WMTP_SOAK");
-  if (!factor || std::stoi(factor) <= 1) GTEST_SKIP() << "WMTP_SOAK is not set";
+  if (soak_factor() == 1) GTEST_SKIP() << "WMTP_SOAK is not set";
   int num_loads = 0;
   for (const bool tied : {false, true})
     for (int writes = 0; writes < 3; ++writes) {
       const TempDir folder;
       launch_phase(folder, "write", writes, tied);
-      for (int reads = 0; reads < (std::stoi(factor) >= 50 ? 3 : 1); ++reads) {
+      for (int reads = 0; reads < (soak_factor() >= 50 ? 3 : 1); ++reads) {
         launch_phase(folder, "read", reads, tied);
         num_loads += 2 * kWorlds * kWorlds;  // whole and with adapters
       }
