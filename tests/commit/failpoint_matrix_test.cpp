@@ -144,41 +144,6 @@ TEST_F(FailpointMatrix, EveryPointActionAndRank) {
   EXPECT_GT(num_cases, 80);
 }
 
-// Every fault, and then a kill at every point of the recovery.
-TEST_F(FailpointMatrix, EveryFaultWithASecondInRecoveryInTheLongTier) {
-  if (test::soak_factor() == 1) GTEST_SKIP() << "WMTP_SOAK is not set";
-  std::vector<std::string> firsts, seconds;
-  for (const failpoint::Point& point : failpoint::points()) {
-    if (!is_ours(point.name) || point.name == "load.quarantine.rename") continue;
-    for (const Action action : {Action::kill, Action::eio, Action::enospc, Action::short_write})
-      for (const int rank : {0, 1}) {
-        if (!(point.actions & (1 << static_cast<int>(action)))) continue;
-        if (rank == 1 && is_of_rank_0(point.name)) continue;
-        firsts.push_back(
-            fmt::format("{}:rank={}={}", point.name, rank, failpoint::name_of(action)));
-        if (action == Action::kill) seconds.push_back(firsts.back());
-      }
-  }
-  int num_pairs = 0;
-  // The full tier takes all pairs, a shorter one every n-th.
-  const std::size_t stride =
-      test::soak_factor() >= 50 ? 1 : 50 / static_cast<std::size_t>(test::soak_factor());
-  for (std::size_t i = 0; i < firsts.size() * seconds.size(); i += stride) {
-    const test::TempDir folder;
-    const std::filesystem::path save_dir = fresh_copy(folder);
-    std::int64_t newest = 3;
-    for (const std::string& spec : {firsts[i / seconds.size()], seconds[i % seconds.size()]}) {
-      newest = std::max(newest, run(save_dir, spec).newest);
-      ASSERT_EQ(broken_promise(save_dir, newest), "") << spec << ", pair " << i;
-    }
-    const Result healthy = run(save_dir, "");
-    ASSERT_EQ(healthy.codes, (std::array{0, 0})) << "pair " << i;
-    ASSERT_GT(healthy.newest, newest) << "pair " << i;
-    ++num_pairs;
-  }
-  std::printf("G3: %d pairs of faults: nothing acknowledged was lost\n", num_pairs);
-}
-
 // A second fault while the first is being recovered from.
 TEST_F(FailpointMatrix, ASecondKillInRecovery) {
   RngStream rng(2, "second_kill");
@@ -198,6 +163,49 @@ TEST_F(FailpointMatrix, ASecondKillInRecovery) {
     }
   }
 }
+
+// Every fault, and then a kill at every point of the recovery: the long tier, in parts that can
+// run side by side.
+constexpr int kNumParts = 8;
+class FailpointMatrixPart : public FailpointMatrix, public testing::WithParamInterface<int> {};
+
+TEST_P(FailpointMatrixPart, EveryFaultWithASecondInRecovery) {
+  if (test::soak_factor() == 1) GTEST_SKIP() << "WMTP_SOAK is not set";
+  std::vector<std::string> firsts, seconds;
+  for (const failpoint::Point& point : failpoint::points()) {
+    if (!is_ours(point.name) || point.name == "load.quarantine.rename") continue;
+    for (const Action action : {Action::kill, Action::eio, Action::enospc, Action::short_write})
+      for (const int rank : {0, 1}) {
+        if (!(point.actions & (1 << static_cast<int>(action)))) continue;
+        if (rank == 1 && is_of_rank_0(point.name)) continue;
+        firsts.push_back(
+            fmt::format("{}:rank={}={}", point.name, rank, failpoint::name_of(action)));
+        if (action == Action::kill) seconds.push_back(firsts.back());
+      }
+  }
+  int num_pairs = 0;
+  // The full tier takes all pairs, a shorter one every n-th.
+  const std::size_t stride =
+      test::soak_factor() >= 50 ? 1 : 50 / static_cast<std::size_t>(test::soak_factor());
+  for (std::size_t i = 0; i < firsts.size() * seconds.size(); i += stride) {
+    if (static_cast<int>(i / stride % kNumParts) != GetParam()) continue;
+    const test::TempDir folder;
+    const std::filesystem::path save_dir = fresh_copy(folder);
+    std::int64_t newest = 3;
+    for (const std::string& spec : {firsts[i / seconds.size()], seconds[i % seconds.size()]}) {
+      newest = std::max(newest, run(save_dir, spec).newest);
+      ASSERT_EQ(broken_promise(save_dir, newest), "") << spec << ", pair " << i;
+    }
+    const Result healthy = run(save_dir, "");
+    ASSERT_EQ(healthy.codes, (std::array{0, 0})) << "pair " << i;
+    ASSERT_GT(healthy.newest, newest) << "pair " << i;
+    ++num_pairs;
+  }
+  std::printf("G3: %d pairs of faults (part %d of %d): nothing acknowledged was lost\n", num_pairs,
+              GetParam() + 1, kNumParts);
+}
+
+INSTANTIATE_TEST_SUITE_P(LongTier, FailpointMatrixPart, testing::Range(0, kNumParts));
 
 }  // namespace
 }  // namespace wmtp::commit

@@ -333,29 +333,30 @@ TEST(ExactResumeMultirank, FiveCutsOfTheOthersOnTwoRanks) {
   expect_cuts_on_ranks({{"baseline", false}, {"baseline", true}, {"critic", false}}, 8);
 }
 
-TEST(ExactResumeMultirank, EveryCutOfEveryStrategyInTheLongTier) {
-  if (is_worker())
-    return expect_cuts_on_ranks({{"verifiable", true}}, std::stoi(worker_env("RESUME_EVERY")),
-                                {worker_env("RESUME_STRATEGY")});
-  if (!soak()) GTEST_SKIP() << "WMTP_SOAK is not set";
-  const int every = soak_factor() >= 50 ? 1 : 13;
-  for (const char* strategy : {"NO_SHARD", "SHARD_GRAD_OP", "FULL_SHARD"})
-    for (int ranks = 1; ranks <= 4; ++ranks) {
-      expect_success(launch_ranks(
-          {.ranks = ranks,
-           .timeout_s = 7200,
-           .env = {{"RESUME_EVERY", std::to_string(every)},
-                   {"RESUME_STRATEGY",
-                    fmt::format("distributed.fsdp.sharding_strategy={}", strategy)}}}));
-      fmt::print("G11: {} cuts of {} on {} ranks go on bit-equal\n", (kTinySteps - 2) / every + 1,
-                 strategy, ranks);
-    }
-}
-
 TEST(ExactResumeMultirank, ThreeCutsOnFourRanks) {
   if (!is_worker()) return expect_success(launch_ranks({.ranks = 4, .timeout_s = 600}));
   expect_cuts_on_ranks({{"verifiable", false}}, 16);
 }
+
+// Every cut on so many ranks under one strategy: the long tier, a case of its own each.
+class ExactResumeCellMultirank : public testing::TestWithParam<std::tuple<const char*, int>> {};
+
+TEST_P(ExactResumeCellMultirank, EveryCut) {
+  const auto [strategy, ranks] = GetParam();
+  const int every = soak_factor() >= 50 ? 1 : 13;
+  if (is_worker())
+    return expect_cuts_on_ranks({{"verifiable", true}}, every,
+                                {fmt::format("distributed.fsdp.sharding_strategy={}", strategy)});
+  if (!soak()) GTEST_SKIP() << "WMTP_SOAK is not set";
+  expect_success(launch_ranks({.ranks = ranks, .timeout_s = 7200}));
+  fmt::print("G11: {} cuts of {} on {} ranks go on bit-equal\n", (kTinySteps - 2) / every + 1,
+             strategy, ranks);
+}
+
+INSTANTIATE_TEST_SUITE_P(LongTier, ExactResumeCellMultirank,
+                         testing::Combine(testing::Values("NO_SHARD", "SHARD_GRAD_OP",
+                                                          "FULL_SHARD"),
+                                          testing::Range(1, 5)));
 
 }  // namespace
 }  // namespace wmtp::test
