@@ -59,7 +59,11 @@ TEST_F(Load, TheNewestThatVerifies) {
   flip("tiny-1steps/trainer_state.json", 3);
   EXPECT_WMTP_ERROR(choose(request()), ErrorKind::checkpoint, "trainer_state.json, bytes 0..");
   EXPECT_TRUE(exists("tiny-1steps.bad-1") && exists("tiny-2steps.bad-1"));
-  EXPECT_EQ(choose(request()), "none");  // nothing is left that could be one
+  EXPECT_WMTP_ERROR(choose(request()), ErrorKind::checkpoint,  // the next start knows it, too
+                    "set aside earlier: tiny-1steps.bad-1, tiny-2steps.bad-1, tiny-3steps.bad-1");
+  ChooseRequest asked = request();
+  asked.allow_fresh_start = true;
+  EXPECT_EQ(choose(asked), "none");
 }
 
 TEST_F(Load, AFreshStartMustBeAskedFor) {
@@ -68,6 +72,20 @@ TEST_F(Load, AFreshStartMustBeAskedFor) {
   ChooseRequest asked = request();
   asked.allow_fresh_start = true;
   EXPECT_EQ(choose(asked), "none");
+}
+
+TEST_F(Load, OneRunAlone) {
+  ChooseRequest own = request();
+  own.of_run = "run";
+  EXPECT_EQ(choose(own), "tiny-3steps");
+  own.attempt = "other";
+  own.of_run = "another";
+  EXPECT_EQ(choose(own), "none");
+  for (const char* name : {"tiny-1steps", "tiny-2steps", "tiny-3steps"})
+    flip(std::string(name) + "/manifest.json", 0);
+  own.attempt = "damaged";
+  EXPECT_EQ(choose(own), "none");
+  EXPECT_TRUE(exists("tiny-3steps"));
 }
 
 TEST_F(Load, NoFolderAndOtherModelsAreNoCheckpoints) {

@@ -67,6 +67,17 @@ TEST(Manifest, RoundTrip) {
   EXPECT_EQ(to_text(again), text);
 }
 
+TEST(Manifest, ANameInBothPartsIsRefused) {
+  Manifest manifest = some_manifest();
+  manifest.optim_tensors["w"] = {storage::StoredDtype::F32, {12}};
+  FileRecord file = manifest.files[1];
+  file.path = "optim/1";
+  file.boxes = {{"w", {0}, {12}, 0x1234}};
+  manifest.files.push_back(file);
+  EXPECT_WMTP_ERROR(parse_manifest(to_text(manifest), "folder"), ErrorKind::checkpoint,
+                    "in both parts");
+}
+
 TEST(Manifest, SelfHashIsTheHashWithItsOwnDigitsAsZeros) {
   Manifest manifest = some_manifest();
   std::string text = to_text(manifest);

@@ -6,6 +6,7 @@
 
 #include "commit/tiny_state.h"
 #include "support/crash_store.h"
+#include "support/expect_error.h"
 #include "wmtp/commit/folder.h"
 #include "wmtp/commit/pointer.h"
 #include "wmtp/commit/removal.h"
@@ -49,6 +50,11 @@ TEST_F(Retention, NeverTheBestTheFinalOrThePinned) {
   EXPECT_EQ(left({.keep = 2}), "100 11 10 9 ");
 }
 
+TEST_F(Retention, ARewoundRunKeepsWhatItSaves) {
+  EXPECT_EQ(left({.keep = 2, .newest_step = 10}), "100 11 10 9 ");
+  EXPECT_EQ(left({.keep = 2, .newest_step = 2}), "100 11 10 9 2 ");
+}
+
 TEST_F(Retention, NeverTheTwoNewestThatVerify) {
   flip(100);
   flip(11);
@@ -83,13 +89,35 @@ TEST_F(Retention, AFailureInTheMiddleLeavesNoHalfCheckpoint) {
   }
 }
 
-TEST_F(Retention, PointersAreHints) {
+// Who the best is must be known before anything goes.
+TEST_F(Retention, NothingGoesWhileThePointersCannotBeRead) {
+  write_pointer(store, "/s", "tiny", Pointer::best, "tiny-2steps");
+  for (int call = 1;; ++call) {
+    CrashStore copy(store);
+    copy.fail(call, EIO, CrashStore::Fail::once);
+    bool failed = false;
+    try {
+      apply_retention(copy, "/s", "tiny", {.keep = 2});
+    } catch (const Error&) {
+      failed = true;
+    }
+    copy.disarm();
+    EXPECT_EQ(tiny::fault_of(copy, "/s/tiny-2steps", 2), "") << call;
+    if (!failed) break;
+  }
+  store.bytes("/s/tiny-best") = "tiny-2st";
+  EXPECT_WMTP_ERROR(left({.keep = 2}), ErrorKind::checkpoint, "tiny-best names no checkpoint");
+  EXPECT_EQ(find_checkpoints(store, "/s", "tiny").size(), 5u);
+}
+
+TEST_F(Retention, APointerHoldsAName) {
   write_pointer(store, "/s", "tiny", Pointer::latest, "tiny-100steps");
   EXPECT_EQ(store.bytes("/s/tiny-latest"), "tiny-100steps\n");
   EXPECT_EQ(read_pointer(store, "/s", "tiny", Pointer::latest), "tiny-100steps");
   for (const char* bad : {"", "tiny-100steps", "../x\n", "other-1steps\n", "x\n"}) {
     store.bytes("/s/tiny-latest") = bad;
-    EXPECT_FALSE(read_pointer(store, "/s", "tiny", Pointer::latest)) << bad;
+    EXPECT_WMTP_ERROR(read_pointer(store, "/s", "tiny", Pointer::latest), ErrorKind::checkpoint,
+                      "tiny-latest names no checkpoint of tiny");
   }
   EXPECT_FALSE(read_pointer(store, "/s", "tiny", Pointer::final));
 }

@@ -82,9 +82,7 @@ TEST(ShardFiles, BoxesOfTheFormatsExample) {
                       m,
                       std::span(matrix).first(static_cast<std::size_t>(m.size()) * 4)});
     if (mine.end > 60) pieces.push_back({"v", storage::StoredDtype::F32, {7}, {0, 7}, vector});
-    ShardWriter shards(store, folder, rank);
-    shards.write(Part::model, pieces);
-    for (const FileRecord& file : shards.finish())
+    for (const FileRecord& file : write_shards(store, folder, rank, pieces, {}))
       for (const BoxRecord& box : file.boxes)
         boxes += fmt::format("{} {} {} {}\n", file.path.substr(12, 17), box.tensor,
                              storage::shape_text(box.offsets), storage::shape_text(box.shape));
@@ -134,13 +132,29 @@ TEST_F(Save, LargeFilesAreHashedInASecondThread) {
   EXPECT_TRUE(find_damage(store, "/s/big-1steps", Verify::full).empty());
 }
 
-TEST_F(Save, TheSameStepOfTheSameRunAgainDoesNothing) {
-  tiny::expect_saved(store, "/s", 5, 2);
-  CheckpointReader first(store, "/s/tiny-5steps");
-  tiny::expect_saved(store, "/s", 5, 2);
-  CheckpointReader second(store, "/s/tiny-5steps");
-  EXPECT_EQ(first.manifest().self_sha256, second.manifest().self_sha256);
+TEST_F(Save, TheSameStepAgainDoesNothing) {
+  LocalVote vote;
+  Saver saver({.files = store, .vote = vote, .save_dir = "/s", .model = "tiny", .run_id = "r"});
+  tiny::RankState state(5, 0, 1);
+  EXPECT_FALSE(saver.save(state.request()).already_there);
+  const std::string first = CheckpointReader(store, "/s/tiny-5steps").manifest().self_sha256;
+  EXPECT_TRUE(saver.save(state.request()).already_there);
+  EXPECT_EQ(CheckpointReader(store, "/s/tiny-5steps").manifest().self_sha256, first);
   EXPECT_EQ(names(), "tiny-5steps ");
+}
+
+// After a failed fsync of the folder nobody knows what the disk holds: asking once more is no
+// proof.
+TEST_F(Save, WhatWasRenamedButNotSyncedIsWrittenAnew) {
+  LocalVote vote;
+  Saver saver({.files = store, .vote = vote, .save_dir = "/s", .model = "tiny", .run_id = "r"});
+  tiny::RankState state(5, 0, 1);
+  failpoint::configure({.spec = "save.parent.fsync=eio", .rank = 0, .log_path = {}});
+  EXPECT_THROW(saver.save(state.request()), Error);
+  failpoint::configure({.spec = "", .rank = 0, .log_path = {}});
+  EXPECT_FALSE(saver.save(state.request()).already_there);
+  EXPECT_EQ(names(), "tiny-5steps ");
+  EXPECT_EQ(fault_of(store, "/s/tiny-5steps", 5), "");
 }
 
 TEST_F(Save, AnotherRunsStepIsReplaced) {

@@ -4,7 +4,7 @@ from tiny_runs import TinyRuns
 
 GOAL = 0.9
 OPTIONS = {"ranks": 2, "failpoint": "step.begin:nth=1+=sleep:100", "training__log_interval": 1,
-           "training__eval_every_steps": 1_000_000, "checkpoint__save_every_steps": None,
+           "training__n_epochs": 1_000_000, "training__eval_every_steps": 1_000_000, "checkpoint__save_every_steps": None,
            "checkpoint__save_every_minutes": 5 / 60}
 
 

@@ -8,7 +8,8 @@ LIMIT_S = 5
 def test_p99_of_restarts(wmtp, tmp_path, scale):
     restarts = max(3, round(200 * scale))
     runs = TinyRuns(wmtp, tmp_path, steps=1_000_000, every=5)
-    run = KilledRun(runs, "run", ranks=2, restarts=5, failpoint="step.begin:nth=1+=sleep:20", training__log_interval=1)
+    run = KilledRun(runs, "run", ranks=2, restarts=5, failpoint="step.begin:nth=1+=sleep:20", training__log_interval=1,
+                    training__n_epochs=1_000_000)
     times, at = [], 0.0
     for _ in range(restarts):
         # With a new checkpoint in between, every restart is the first one without progress.

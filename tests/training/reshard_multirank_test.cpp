@@ -81,7 +81,7 @@ void save(training::TrainableModel& model, comm::ProcessGroupSession& session,
   training::CheckpointSite site;
   site.save_dir = folder;
   site.model = kModel;
-  site.run_id = "writer-" + folder.filename().string();
+  site.run_id = site.start_id = "writer-" + folder.filename().string();
   site.strategy = "any";
   site.config_yaml = site.model_config = "{}";
   training::Checkpointer checkpointer(site, session);
@@ -94,7 +94,9 @@ training::FoundState find(const fs::path& folder, comm::ProcessGroupSession& ses
   config::Config config;
   config.checkpoint.save_dir = folder;
   static int attempt = 0;
-  auto found = training::find_state(config, kModel, false, std::to_string(++attempt), session);
+  auto found = training::find_state(
+      {.config = config, .model = kModel, .run_id = "run", .start_id = std::to_string(++attempt)},
+      session);
   EXPECT_TRUE(found);
   return std::move(*found);
 }

@@ -91,12 +91,12 @@ TinyRun::TinyRun(comm::ProcessGroupSession& session, const std::filesystem::path
     : config_(load(folder, stage, std::move(overrides), session.world())) {
   // Votes count per run id: each of several trainers of one process has its own.
   static int num_runs = 0;
+  const std::string id = fmt::format("run-{}", ++num_runs);
   const training::RunSite site{
       c10::Device(c10::DeviceType::CPU), session.rank(), session.world(), std::int64_t{1} << 34,
       [](const std::string&) -> std::optional<std::string> { return std::nullopt; }};
   trainer_ = std::make_unique<training::Trainer>(
-      config_, site, session,
-      training::TrainerOptions{fmt::format("run-{}", ++num_runs), "test", false, false});
+      config_, site, session, training::TrainerOptions{id, id, "test", false, false});
 }
 
 training::RunEnd TinyRun::run(std::optional<std::int64_t> stop_at) {

@@ -91,10 +91,11 @@ void FreshFolder::commit() {
   storage::sync_folder(target_.parent_path());
 }
 
-// The old folder and the new one change names; then the old one goes.
+// The old folder and the new one change names; once that is durable, the old one goes.
 void FreshFolder::replace() {
   std::error_code error;
   if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) == 0) {
+    storage::sync_folder(target_.parent_path());
     fs::remove_all(temporary_, error);
     if (error)
       log::warn("checkpoint", "the replaced folder {} cannot be removed: {}", temporary_.string(),
@@ -110,6 +111,7 @@ void FreshFolder::replace() {
     if (had_old) (void)std::rename(aside.c_str(), target_.c_str());
     fail("rename to", target_, code);
   }
+  storage::sync_folder(target_.parent_path());
   fs::remove_all(aside, error);
 }
 

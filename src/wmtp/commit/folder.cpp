@@ -17,6 +17,8 @@ using storage::FileKind;
 using storage::FileSystem;
 using storage::FolderEntry;
 
+constexpr std::string_view kBadMark = ".bad-";
+
 bool was_deleted(const FileSystem& files, const std::filesystem::path& folder) {
   return files.status(folder / kManifestFile).kind == FileKind::missing &&
          files.status(folder / kDeletedManifest).kind != FileKind::missing;
@@ -79,11 +81,26 @@ std::vector<FoundCheckpoint> find_checkpoints(const FileSystem& files,
   return found;
 }
 
+std::vector<std::string> find_set_aside(const FileSystem& files,
+                                        const std::filesystem::path& save_dir,
+                                        std::string_view model) {
+  std::vector<std::string> found;
+  if (files.status(save_dir).kind == FileKind::missing) return found;
+  for (const FolderEntry& entry : files.list(save_dir)) {
+    const auto mark = entry.name.rfind(kBadMark);
+    if (mark == std::string::npos) continue;
+    const auto parsed = parse_checkpoint_name(std::string_view(entry.name).substr(0, mark));
+    if (parsed && parsed->model == model) found.push_back(entry.name);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
 std::string quarantine(FileSystem& files, const std::filesystem::path& save_dir,
                        std::string_view name) {
   std::string aside;
   for (int k = 1; aside.empty() || files.status(save_dir / aside).kind != FileKind::missing; ++k)
-    aside = fmt::format("{}.bad-{}", name, k);
+    aside = fmt::format("{}{}{}", name, kBadMark, k);
   guarded(failpoint::pass("load.quarantine.rename"), save_dir / aside, [&] {
     files.rename(save_dir / name, save_dir / aside);
     files.sync_folder(save_dir);
@@ -99,8 +116,11 @@ std::vector<std::string> clear_leftovers(FileSystem& files, const std::filesyste
     if (!is_leftover(files, save_dir, entry, model)) continue;
     if (parse_checkpoint_name(entry.name))
       finish_removal(files, save_dir / entry.name);
-    else if (!bring_back(files, save_dir, entry.name))
+    else if (!bring_back(files, save_dir, entry.name)) {
+      // The old one may go only once the rename of what replaced it cannot be lost any more.
+      files.sync_folder(save_dir);
       storage::remove_tree(files, save_dir / entry.name);
+    }
     cleared.push_back(entry.name);
   }
   return cleared;

@@ -21,6 +21,11 @@ std::vector<FoundCheckpoint> find_checkpoints(const storage::FileSystem& files,
                                               const std::filesystem::path& save_dir,
                                               std::string_view model);
 
+// Names of the checkpoints of `model` that quarantine() has set aside, in the order of the names.
+std::vector<std::string> find_set_aside(const storage::FileSystem& files,
+                                        const std::filesystem::path& save_dir,
+                                        std::string_view model);
+
 // Renames to <name>.bad-<k>, k the first that is free, and returns that name.
 std::string quarantine(storage::FileSystem& files, const std::filesystem::path& save_dir,
                        std::string_view name);

@@ -23,6 +23,16 @@ void look_into(const storage::FileSystem& files, const std::filesystem::path& fo
   }
 }
 
+// A pointer that cannot be read marks nothing here; who removes checkpoints must know better.
+bool is_named_by(const storage::FileSystem& files, const std::filesystem::path& save_dir,
+                 const FoundCheckpoint& found, Pointer pointer) {
+  try {
+    return read_pointer(files, save_dir, found.model, pointer) == found.name;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 std::vector<ListedCheckpoint> list_checkpoints(const storage::FileSystem& files,
@@ -34,8 +44,7 @@ std::vector<ListedCheckpoint> list_checkpoints(const storage::FileSystem& files,
     ListedCheckpoint listed{.name = found.name, .model = found.model, .step = found.step};
     look_into(files, save_dir / found.name, listed);
     for (const Pointer pointer : {Pointer::latest, Pointer::best, Pointer::final})
-      if (read_pointer(files, save_dir, found.model, pointer) == found.name)
-        listed.marks.push_back(pointer);
+      if (is_named_by(files, save_dir, found, pointer)) listed.marks.push_back(pointer);
     list.push_back(std::move(listed));
   }
   return list;

@@ -1,6 +1,7 @@
 #include "wmtp/commit/load.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <thread>
 
@@ -55,14 +56,22 @@ class Chooser {
         reader.check_share(request_.rank, request_.world_size, request_.verify);
         return yes(reader.manifest().self_sha256);
       });
-    } catch (const Error& error) {
-      return no(error);
+    } catch (const std::exception& thrown) {
+      return no(as_error(thrown));
     }
+  }
+
+  // No memory is the storage's fault as well: no verdict.
+  static Error as_error(const std::exception& thrown) {
+    if (const auto* error = dynamic_cast<const Error*>(&thrown)) return *error;
+    return Error(ErrorKind::io, "checkpoint", fmt::format("reading failed: {}", thrown.what()));
   }
 
   std::vector<FoundCheckpoint> candidates() const {
     fail_if_asked(failpoint::pass("load.scan.begin"), request_.save_dir);
     auto found = find_checkpoints(request_.files, request_.save_dir, request_.model);
+    if (!request_.of_run.empty())
+      std::erase_if(found, [&](const auto& one) { return !is_of_run(one.name); });
     if (request_.only.empty()) return found;
     std::erase_if(found, [&](const auto& one) { return one.name != request_.only; });
     if (found.empty())
@@ -72,6 +81,15 @@ class Chooser {
                       (request_.save_dir / request_.only).string(), request_.model, request_.model),
           "weights of other folders are given as models.policy.path");
     return found;
+  }
+
+  bool is_of_run(const std::string& name) const {
+    try {
+      return CheckpointReader(request_.files, request_.save_dir / name).manifest().run_id ==
+             request_.of_run;
+    } catch (const DamageError&) {
+      return false;
+    }
   }
 
   std::optional<Choice> lead() {
@@ -85,13 +103,14 @@ class Chooser {
         last_fact = fact;
         set_aside(found.name, fact);
       }
-      if (!last_fact.empty() && !request_.allow_fresh_start) refuse_all(last_fact);
-    } catch (const Error& error) {
+      if (!request_.allow_fresh_start && request_.of_run.empty()) refuse_to_begin_anew(last_fact);
+    } catch (const std::exception& thrown) {
+      const Error error = as_error(thrown);
       if (judging_)
         close_round(no(error));
       else
         open_round(no(error));
-      throw;
+      throw error;
     }
     open_round(yes(""));
     return std::nullopt;
@@ -138,11 +157,19 @@ class Chooser {
     }
   }
 
-  [[noreturn]] void refuse_all(const std::string& last_fact) const {
-    throw Error(ErrorKind::checkpoint, "checkpoint",
-                fmt::format("none of the checkpoints in {} is whole; the last: {}",
-                            request_.save_dir.string(), last_fact),
-                "--allow-fresh-start or --resume never begins anew");
+  // Where there was a checkpoint, a run begins at step 0 only if it is told to: this start, and
+  // every later one, which finds none but those that were set aside.
+  void refuse_to_begin_anew(const std::string& last_fact) const {
+    std::string fact = last_fact.empty() ? "" : "the last: " + last_fact;
+    if (fact.empty()) {
+      const auto aside = find_set_aside(request_.files, request_.save_dir, request_.model);
+      if (aside.empty()) return;
+      fact = fmt::format("set aside earlier: {}", fmt::join(aside, ", "));
+    }
+    throw Error(
+        ErrorKind::checkpoint, "checkpoint",
+        fmt::format("none of the checkpoints in {} is whole; {}", request_.save_dir.string(), fact),
+        "--allow-fresh-start or --resume never begins anew");
   }
 
   std::string value_of(std::string_view what) const {

@@ -18,6 +18,8 @@ struct ChooseRequest {
   std::filesystem::path save_dir;
   std::string model;
   std::string only = {};  // this name or an error: nothing is set aside, nothing else is tried
+  // Not empty: those alone that this run has saved; if there are none, that is the answer.
+  std::string of_run = {};
   Verify verify = Verify::read;
   int rank = 0, world_size = 1;
   std::string attempt = "0";  // as in SaveSite
@@ -34,9 +36,9 @@ struct Choice {
 
 // COLLECTIVE through the vote. BLOCKS. The ranks share the checking, rank 0 decides. A damaged one
 // is set aside as .bad-<k> with a warning that names file and byte range, and the next is tried.
-// Nothing: there is no checkpoint. Errors, on all ranks: ErrorKind::checkpoint when some exist and
-// none verifies; ErrorKind::io when the storage fails; ErrorKind::config for a newer or foreign
-// one, which is left as it is.
+// Nothing: there is no checkpoint. Errors, on all ranks: ErrorKind::checkpoint when some exist, or
+// were set aside by an earlier start, and none verifies; ErrorKind::io when the storage fails;
+// ErrorKind::config for a newer or foreign one, which is left as it is.
 std::optional<Choice> choose_checkpoint(const ChooseRequest& request);
 
 }  // namespace wmtp::commit

@@ -76,6 +76,9 @@ std::optional<Range> flat_range(const TensorRecord& tensor, const BoxRecord& box
 }
 
 std::string find_box_fault(const Manifest& manifest) {
+  // Readers ask for tensors by name alone.
+  for (const auto& [name, tensor] : manifest.model_tensors)
+    if (manifest.optim_tensors.contains(name)) return fault_of(name, "in both parts");
   const std::string fault = find_part_fault(manifest, Part::model);
   return fault.empty() ? find_part_fault(manifest, Part::optim) : fault;
 }

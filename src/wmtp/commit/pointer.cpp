@@ -37,17 +37,16 @@ void write_pointer(storage::FileSystem& files, const std::filesystem::path& save
 std::optional<std::string> read_pointer(const storage::FileSystem& files,
                                         const std::filesystem::path& save_dir,
                                         std::string_view model, Pointer pointer) {
-  try {
-    const std::string name = pointer_name(model, pointer);
-    if (files.status(save_dir / name).kind != storage::FileKind::file) return std::nullopt;
-    std::string target = storage::read_text(files, save_dir, name, "it", kMaxPointerBytes);
-    if (!target.ends_with('\n')) return std::nullopt;
-    target.pop_back();
-    const auto parsed = parse_checkpoint_name(target);
-    return parsed && parsed->model == model ? std::optional(target) : std::nullopt;
-  } catch (const Error&) {
-    return std::nullopt;
-  }
+  const std::string name = pointer_name(model, pointer);
+  if (files.status(save_dir / name).kind == storage::FileKind::missing) return std::nullopt;
+  std::string target = storage::read_text(files, save_dir, name, "it", kMaxPointerBytes);
+  const bool whole = target.ends_with('\n');
+  if (whole) target.pop_back();
+  const auto parsed = parse_checkpoint_name(target);
+  if (whole && parsed && parsed->model == model) return target;
+  throw Error(ErrorKind::checkpoint, "checkpoint",
+              fmt::format("{} names no checkpoint of {}", (save_dir / name).string(), model),
+              "write the name of one and a line feed into it, or remove it");
 }
 
 }  // namespace wmtp::commit

@@ -17,7 +17,9 @@ std::string pointer_name(std::string_view model, Pointer pointer);
 // BLOCKS. Temporary file, fsync, rename, fsync of the folder. REQUIRES a committed `target`.
 void write_pointer(storage::FileSystem& files, const std::filesystem::path& save_dir,
                    std::string_view model, Pointer pointer, std::string_view target);
-// The name it holds; nothing when it is missing, unreadable or names no checkpoint of the model.
+// The name it holds; nothing when it is missing. Error checkpoint when it names no checkpoint of
+// the model, FileError when it cannot be read: who keeps what it names must not take that for
+// nothing.
 std::optional<std::string> read_pointer(const storage::FileSystem& files,
                                         const std::filesystem::path& save_dir,
                                         std::string_view model, Pointer pointer);

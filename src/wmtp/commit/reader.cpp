@@ -214,8 +214,9 @@ std::string CheckpointReader::text(std::string_view path) {
   if (!file || file->is_shard())
     throw Error(ErrorKind::checkpoint, "checkpoint",
                 fmt::format("{} holds no {}", folder_.string(), path));
+  const auto input = open(*file);  // first: the file must be as long as its entry says
   std::string bytes(static_cast<std::size_t>(file->bytes), '\0');
-  open(*file)->read(0, std::as_writable_bytes(std::span(bytes.data(), bytes.size())));
+  input->read(0, std::as_writable_bytes(std::span(bytes.data(), bytes.size())));
   if (const std::uint32_t crc = crc32c(bytes); crc != file->crc32c)
     damaged(*file, 0, file->bytes,
             fmt::format("crc32c is {:08x}, the manifest says {:08x}", crc, file->crc32c));

@@ -40,6 +40,7 @@ std::vector<std::string> plan_retention(const storage::FileSystem& files,
   std::int64_t num_newest = 0;
   int num_verified = 0;
   for (const FoundCheckpoint& found : find_checkpoints(files, save_dir, model)) {
+    if (found.step > rules.newest_step) continue;
     const bool newest = num_newest++ < limit;
     if (newest && num_verified >= kAlwaysKept) continue;
     if (num_verified < kAlwaysKept || !(newest || kept.contains(found.name))) {

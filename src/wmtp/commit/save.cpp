@@ -117,14 +117,12 @@ SaveReport Saver::follow(const SaveRequest& request) {
 
 RankPart Saver::write_part(const std::filesystem::path& folder, const SaveRequest& request) {
   RankPart part;
+  if (!request.hindrance.empty()) throw Error(ErrorKind::io, "checkpoint", request.hindrance);
   part.state_hash = request.state_hash;
   guarded(failpoint::pass("save.stage.begin"), folder, [&] {
     part.model_tensors = table_of(request.model);
     part.optim_tensors = table_of(request.optim);
-    ShardWriter shards(site_.files, folder, site_.rank);
-    shards.write(Part::model, request.model);
-    shards.write(Part::optim, request.optim);
-    part.files = shards.finish();
+    part.files = write_shards(site_.files, folder, site_.rank, request.model, request.optim);
   });
   return part;
 }

@@ -40,6 +40,7 @@ struct SaveRequest {
   Fingerprints fingerprints;
   std::vector<TensorPiece> model, optim;  // this rank's pieces
   std::string state_hash;                 // of the state that all ranks hold alike; may be empty
+  std::string hindrance;                  // why this rank cannot write: the save fails on all
   // Rank 0 only:
   std::string trainer_state;      // trainer_state_text()
   std::vector<TextFile> texts;    // config.yaml, config.json
@@ -48,7 +49,7 @@ struct SaveRequest {
 
 struct SaveReport {
   std::string name;            // <model>-<N>steps
-  bool already_there = false;  // this run had saved this step before: nothing was done
+  bool already_there = false;  // this saver had committed the step before: nothing was done
 };
 
 // THREADS: one save at a time.
@@ -83,6 +84,7 @@ class Saver {
 
   SaveSite site_;
   std::int64_t num_saves_ = 0, step_ = 0;
+  std::string committed_;  // the newest of ours; one whose last fsync failed is to be written anew
 };
 
 }  // namespace wmtp::commit

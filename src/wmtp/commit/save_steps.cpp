@@ -51,7 +51,7 @@ void Saver::check_free_space(const SaveRequest& request) const {
                              site_.save_dir);
 }
 
-// A checkpoint of that name: ours (the same run again), another run's (to be replaced), or a bad
+// A checkpoint of that name: ours, another start's (to be replaced: the run was rewound), or a bad
 // one, which makes room.
 bool Saver::is_taken_by_us(const std::string& name) {
   const std::filesystem::path folder = site_.save_dir / name;
@@ -59,7 +59,7 @@ bool Saver::is_taken_by_us(const std::string& name) {
   try {
     CheckpointReader reader(site_.files, folder);
     reader.check_headers();
-    return reader.manifest().run_id == site_.run_id;
+    return name == committed_;
   } catch (const DamageError& error) {
     const std::string aside = quarantine(site_.files, site_.save_dir, name);
     log::warn("checkpoint", "{}; set aside as {}", error.fact(), aside);
@@ -74,10 +74,7 @@ std::filesystem::path Saver::begin(const SaveRequest& request) {
     log::warn("checkpoint", "cannot clear what an earlier save left: {}", error.fact());
   }
   const std::string name = checkpoint_name(site_.model, request.step);
-  if (is_taken_by_us(name)) {
-    site_.files.sync_folder(site_.save_dir);
-    return {};
-  }
+  if (is_taken_by_us(name)) return {};
   check_free_space(request);
   std::filesystem::path folder = site_.save_dir / hidden_name(name, "tmp", site_.run_id);
   for (int k = 1; site_.files.status(folder).kind != FileKind::missing; ++k)
@@ -124,9 +121,11 @@ void Saver::publish(const std::filesystem::path& folder, const std::string& name
     if (replaces) site_.files.rename(aside, home);
     throw;
   }
+  committed_.clear();
   fail_if_asked(failpoint::pass("save.rename.after"), home);
   guarded(failpoint::pass("save.parent.fsync"), home,
           [&] { site_.files.sync_folder(site_.save_dir); });
+  committed_ = name;
   if (replaces) try {
       storage::remove_tree(site_.files, aside);
     } catch (const Error& error) {  // cleared by the next save

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <future>
 #include <map>
 #include <set>
 
@@ -63,6 +65,14 @@ storage::SafetensorsPlan plan_file(const std::vector<Box>& boxes) {
       std::move(tensors),
       {{"format", "pt"}, {"DCP_VERSION", "1.0"}, {"DCP_SHARDING_INFO", places}});
 }
+
+// A file that is to be written; its SHA-256 is under way.
+struct PlannedFile {
+  FileRecord record;  // without checksums
+  storage::SafetensorsPlan plan;
+  std::vector<const Box*> boxes;  // in the order of the plan
+  std::future<std::string> sha256 = {};
+};
 
 std::future<std::string> begin_hash(std::string header, std::vector<Bytes> content,
                                     std::uint64_t num_bytes) {
@@ -125,28 +135,29 @@ class ShardFile {
   bool left_out_ = false;
 };
 
-WrittenFile write_file(storage::FileSystem& files, const std::filesystem::path& checkpoint,
-                       std::string name, const std::vector<Box>& boxes) {
-  const storage::SafetensorsPlan plan = plan_file(boxes);
+PlannedFile plan_hashed(std::string name, const std::vector<Box>& boxes) {
+  PlannedFile file{.record = {}, .plan = plan_file(boxes), .boxes = {}};
+  file.record.path = std::move(name);
+  file.record.bytes = file.plan.header.size() + file.plan.data_bytes;
   std::map<std::string_view, const Box*> by_name;
   for (const Box& box : boxes) by_name[box.piece->name] = &box;
   std::vector<Bytes> content;
-  for (const storage::StoredTensor& tensor : plan.tensors)
-    content.push_back(by_name.at(tensor.name)->bytes);
-
-  FileRecord record;
-  record.path = std::move(name);
-  record.bytes = plan.header.size() + plan.data_bytes;
-  std::future<std::string> sha256 = begin_hash(plan.header, content, record.bytes);
-  ShardFile file(files, checkpoint / record.path, record.bytes);
-  record.crc32c = file.write(std::as_bytes(std::span(plan.header.data(), plan.header.size())));
-  for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
-    const Box& box = *by_name.at(plan.tensors[i].name);
-    record.boxes.push_back(
-        {box.piece->name, box.place.offsets, box.place.shape, file.write(content[i])});
+  for (const storage::StoredTensor& tensor : file.plan.tensors) {
+    file.boxes.push_back(by_name.at(tensor.name));
+    content.push_back(file.boxes.back()->bytes);
   }
-  file.finish();
-  return {std::move(record), std::move(sha256)};
+  file.sha256 = begin_hash(file.plan.header, std::move(content), file.record.bytes);
+  return file;
+}
+
+void write_file(storage::FileSystem& files, const std::filesystem::path& path, PlannedFile& file) {
+  ShardFile out(files, path, file.record.bytes);
+  const std::string& header = file.plan.header;
+  file.record.crc32c = out.write(std::as_bytes(std::span(header.data(), header.size())));
+  for (const Box* box : file.boxes)
+    file.record.boxes.push_back(
+        {box->piece->name, box->place.offsets, box->place.shape, out.write(box->bytes)});
+  out.finish();
 }
 
 }  // namespace
@@ -180,20 +191,26 @@ std::uint64_t bytes_of(std::span<const TensorPiece> pieces) {
   return sum;
 }
 
-void ShardWriter::write(Part part, std::span<const TensorPiece> pieces) {
-  check_pieces(pieces);
-  for (const auto& [kind, boxes] : boxes_by_kind(pieces)) {
-    const std::string name = fmt::format("{}/{}", name_of(part), shard_file_name(rank_, kind));
-    guarded(failpoint::pass("save.shard.open"), checkpoint_ / name,
-            [&] { written_.push_back(write_file(files_, checkpoint_, name, boxes)); });
-  }
-}
-
-std::vector<FileRecord> ShardWriter::finish() {
+std::vector<FileRecord> write_shards(storage::FileSystem& files,
+                                     const std::filesystem::path& checkpoint, int rank,
+                                     std::span<const TensorPiece> model,
+                                     std::span<const TensorPiece> optim) {
+  check_pieces(model);
+  check_pieces(optim);
+  const std::array parts{boxes_by_kind(model), boxes_by_kind(optim)};
+  std::vector<PlannedFile> planned;
+  for (const Part part : {Part::model, Part::optim})
+    for (const auto& [kind, boxes] : parts[static_cast<std::size_t>(part)])
+      planned.push_back(
+          plan_hashed(fmt::format("{}/{}", name_of(part), shard_file_name(rank, kind)), boxes));
   std::vector<FileRecord> records;
-  for (WrittenFile& file : written_) {
+  for (PlannedFile& file : planned) {
+    const std::filesystem::path path = checkpoint / file.record.path;
+    guarded(failpoint::pass("save.shard.open"), path, [&] { write_file(files, path, file); });
+  }
+  for (PlannedFile& file : planned) {
+    file.record.sha256 = file.sha256.get();
     records.push_back(std::move(file.record));
-    records.back().sha256 = file.sha256.get();
   }
   return records;
 }

@@ -3,7 +3,6 @@
 #pragma once
 #include <cstddef>
 #include <filesystem>
-#include <future>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,31 +28,13 @@ void check_pieces(std::span<const TensorPiece> pieces);
 TensorTable table_of(std::span<const TensorPiece> pieces);
 std::uint64_t bytes_of(std::span<const TensorPiece> pieces);
 
-struct WrittenFile {
-  FileRecord record;                // without its SHA-256
-  std::future<std::string> sha256;  // reads the pieces' bytes
-};
-
-// A rank's shard files of one checkpoint. CRCs are computed on the way, SHA-256 in threads beside
-// the writing: that of one file may still run while the next is written.
-class ShardWriter {
- public:
-  // BORROWS `files`.
-  ShardWriter(storage::FileSystem& files, std::filesystem::path checkpoint, int rank)
-      : files_(files), checkpoint_(std::move(checkpoint)), rank_(rank) {}
-
-  // BLOCKS. Writes, fsyncs and closes up to three files in the part's folder, which exists. Any
-  // failure is a FileError, and then the whole save has failed.
-  void write(Part part, std::span<const TensorPiece> pieces);
-  // BLOCKS until the hashes are done. The records of all files, paths relative to the checkpoint's
-  // folder.
-  std::vector<FileRecord> finish();
-
- private:
-  storage::FileSystem& files_;
-  std::filesystem::path checkpoint_;
-  int rank_;
-  std::vector<WrittenFile> written_;
-};
+// BLOCKS. Writes, fsyncs and closes the shard files of a rank, at most three in each part's folder;
+// the folders exist. Any failure is a FileError, and then the whole save has failed. Returns the
+// records of all files, paths relative to the checkpoint's folder. CRCs are computed on the way,
+// SHA-256 of all files beside the writing.
+std::vector<FileRecord> write_shards(storage::FileSystem& files,
+                                     const std::filesystem::path& checkpoint, int rank,
+                                     std::span<const TensorPiece> model,
+                                     std::span<const TensorPiece> optim);
 
 }  // namespace wmtp::commit

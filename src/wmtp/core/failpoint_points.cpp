@@ -45,6 +45,7 @@ constexpr std::array kPoints{
     Point{"save.shard.open", kCall},
     Point{"save.shard.written", kCall},
     Point{"save.stage.begin", kCall},
+    Point{"save.stage.memory", kCall},
     Point{"save.state.half", kWrite},
     Point{"save.tmpdir.made", kCall},
     Point{"save.vote.post", kPlain},

@@ -8,5 +8,8 @@ namespace wmtp {
 // and its pages are faulted in again each step. To be called once, before large allocations.
 void keep_freed_host_memory();
 std::int64_t peak_resident_bytes();
+// What this machine, or the container's limit, still has to give; file pages that can go count as
+// free. The largest number where the kernel does not say.
+std::int64_t available_host_bytes();
 
 }  // namespace wmtp

@@ -102,7 +102,7 @@ class Bench {
     training::CheckpointSite site;
     site.save_dir = flags_.out;
     site.model = "bench";
-    site.run_id = fmt::format("bench-{}", ::getpid());
+    site.run_id = site.start_id = fmt::format("bench-{}", ::getpid());
     site.config_yaml = "{}\n";
     site.model_config = model::hf_config_text(config_, "float32");
     site.version = kVersion;

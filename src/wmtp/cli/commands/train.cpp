@@ -16,6 +16,7 @@
 #include "wmtp/cli/versions.h"
 #include "wmtp/commit/start_record.h"
 #include "wmtp/config/derived.h"
+#include "wmtp/core/checksum.h"
 #include "wmtp/core/json.h"
 #include "wmtp/core/log.h"
 #include "wmtp/storage/atomic_file.h"
@@ -128,11 +129,20 @@ tracking::ConsoleOptions console_options(const Session& session, const config::C
   return options;
 }
 
-// Of this start, the same on all ranks: votes and locks of another start never count for it.
-std::string run_id_of(comm::ProcessGroupSession& group) {
+// Of this start, the same on all ranks: votes of another start never count for it.
+std::string start_id_of(comm::ProcessGroupSession& group) {
   return group.store().set_if_absent(
-      "run-id", fmt::format("{:x}-{}", std::chrono::system_clock::now().time_since_epoch().count(),
-                            ::getpid()));
+      "start-id",
+      fmt::format("{:x}-{}", std::chrono::system_clock::now().time_since_epoch().count(),
+                  ::getpid()));
+}
+
+// The same at every start of one job, where the launcher tells jobs apart ("none" is torchrun's
+// word for not doing so); else of this start alone. The token itself is a secret.
+std::string run_id_of(const comm::LaunchEnv& launch, const std::string& start_id) {
+  const bool named = !launch.run_id.empty() && launch.run_id != "none";
+  if (!named && launch.token.empty()) return start_id;
+  return sha256_hex(named ? "job " + launch.run_id : "token " + launch.token).substr(0, 16);
 }
 
 // What a restart would only meet again is no part of a restart storm: the launchers do not retry
@@ -145,7 +155,8 @@ bool blames_input(int code) {
 }
 
 int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Device device,
-             const config::ResolvedConfig& resolved, const TrainFlags& flags) {
+             const config::ResolvedConfig& resolved, const TrainFlags& flags,
+             const std::string& start_id) {
   const config::Config& config = resolved.config;
   group.agree(facts_of(resolved));
   group.connect();
@@ -160,9 +171,9 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
   const training::RunSite site{device, group.rank(), group.world(),
                                memory_of(config, group.launch(), device),
                                comm::process_environment()};
-  training::Trainer trainer(
-      resolved, site, group,
-      {run_id_of(group), kVersion, flags.allow_fresh_start, flags.force_unlock});
+  training::Trainer trainer(resolved, site, group,
+                            {run_id_of(group.launch(), start_id), start_id, kVersion,
+                             flags.allow_fresh_start, flags.force_unlock});
   std::optional<tracking::Console> console;
   std::optional<training::RunReport> report;
   if (speaks) {
@@ -227,14 +238,14 @@ int train(const Session& session, const TrainFlags& flags) {
   set_threads(launch, static_cast<int>(resolved->config.runtime.threads));
   keep_freed_host_memory();
   const c10::Device device = run.options.device;
-  std::string run_id;
+  std::string start_id;
   const int code = run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
-    run_id = run_id_of(group);
-    return run_rank(session, group, device, *resolved, flags);
+    start_id = start_id_of(group);
+    return run_rank(session, group, device, *resolved, flags, start_id);
   });
   if (launch.rank == 0 && blames_input(code))
     commit::forget_start(resolved->config.checkpoint.save_dir,
-                         config::policy_name(resolved->config), run_id);
+                         config::policy_name(resolved->config), start_id);
   return code;
 }
 

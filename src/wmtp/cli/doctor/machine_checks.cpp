@@ -12,6 +12,7 @@
 
 #include "wmtp/cli/versions.h"
 #include "wmtp/tensor/cuda_plugin.h"
+#include "wmtp/tensor/host_memory.h"
 
 namespace wmtp::cli {
 namespace {
@@ -103,13 +104,10 @@ Check check_cores(const comm::LaunchEnv& launch) {
 
 Check check_memory() {
   const std::int64_t total = meminfo_bytes("MemTotal").value_or(0);
-  std::int64_t available = meminfo_bytes("MemAvailable").value_or(0);
+  const std::int64_t available = available_host_bytes();
   std::string limit_note;
-  if (const auto limit = kernel_number("/sys/fs/cgroup/memory.max")) {
-    const std::int64_t used = kernel_number("/sys/fs/cgroup/memory.current").value_or(0);
-    available = std::min(available, *limit - used);
+  if (const auto limit = kernel_number("/sys/fs/cgroup/memory.max"))
     limit_note = fmt::format(", cgroup limit {:.1f}", static_cast<double>(*limit) / kGib);
-  }
   Check check{Health::ok,
               "memory",
               fmt::format("{:.1f} GiB available of {:.1f}{}", static_cast<double>(available) / kGib,

@@ -3,15 +3,19 @@
 #include <ATen/ops/full.h>
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "wmtp/commit/folder.h"
+#include "wmtp/commit/listing.h"
 #include "wmtp/commit/retention.h"
+#include "wmtp/commit/shared_probe.h"
 #include "wmtp/commit/start_record.h"
 #include "wmtp/commit/trainer_state.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/error.h"
-#include "wmtp/core/failpoint.h"
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
+#include "wmtp/tensor/host_memory.h"
 #include "wmtp/training/checkpoints/state_check.h"
 
 namespace wmtp::training {
@@ -37,14 +41,15 @@ Checkpointer::Checkpointer(CheckpointSite site, comm::ProcessGroupSession& sessi
     for (const std::string& name : commit::clear_leftovers(files_, site_.save_dir, site_.model))
       log::info("checkpoint", "cleared {}, which a killed run had left", name);
     const auto found = commit::find_checkpoints(files_, site_.save_dir, site_.model);
-    commit::record_start({site_.save_dir, site_.model, commit::this_process(site_.run_id),
+    commit::record_start({site_.save_dir, site_.model, commit::this_process(site_.start_id),
                           site_.fingerprints.config,
                           found.empty() ? std::nullopt : std::optional(found.front().step)});
   }
   session.gather_group().barrier("checkpoints");
-  saver_ = std::make_unique<commit::Saver>(
-      commit::SaveSite{files_, vote_, site_.save_dir, site_.model, site_.run_id, session.rank(),
-                       session.world(), site_.run_id});
+  const commit::SaveSite shared{files_,       vote_,          site_.save_dir,  site_.model,
+                                site_.run_id, session.rank(), session.world(), site_.start_id};
+  commit::probe_shared_folder(shared);
+  saver_ = std::make_unique<commit::Saver>(shared);
   writer_ = std::thread([this] { work(); });
 }
 
@@ -66,21 +71,37 @@ bool Checkpointer::is_idle() {
     const std::lock_guard lock(mutex_);
     idle = !job_;
   }
-  const Tensor busy =
-      at::full({1}, idle ? 0.0 : 1.0,
+  return !any_rank(!idle);
+}
+
+bool Checkpointer::any_rank(bool mine) {
+  const Tensor count =
+      at::full({1}, mine ? 1.0 : 0.0,
                at::TensorOptions().dtype(at::kDouble).device(session_.reduce_group().device()));
-  session_.reduce_group().all_reduce(busy, "writer").wait();
-  return busy.item<double>() == 0;
+  session_.reduce_group().all_reduce(count, "writer").wait();
+  return count.item<double>() > 0;
 }
 
 void Checkpointer::save(TrainableModel& model, const SavedState& state, SaveMarks marks,
                         bool wait_for_it) {
   const auto begun = Clock::now();
   wait();
-  failpoint::pass("save.stage.begin");
-  arena_.stage(state_pieces(model, !site_.lora_only));
   Job job;
   commit::SaveRequest& request = job.request;
+  try {
+    const auto budget = available_host_bytes() / session_.launch().local_world;
+    const auto staged = arena_.stage(state_pieces(model, !site_.lora_only), budget);
+    if (staged == StagingArena::Staged::borrowed) {
+      wait_for_it = true;
+      if (!std::exchange(short_memory_told_, true))
+        log::warn("checkpoint",
+                  "host memory is too short for a copy of the state ({:.1f} GiB are there for this "
+                  "rank): training waits for its saves",
+                  static_cast<double>(budget) / (1 << 30));
+    }
+  } catch (const Error& error) {  // voted on as any rank's failure
+    request.hindrance = error.what();
+  }
   request.step = state.train.step;
   request.kind = site_.lora_only ? commit::CheckpointKind::lora : commit::CheckpointKind::sharded;
   request.strategy = site_.strategy;
@@ -93,13 +114,17 @@ void Checkpointer::save(TrainableModel& model, const SavedState& state, SaveMark
       sha256_hex(fmt::format("{}{}", request.trainer_state, replicated_digest(model)));
   request.texts = {{"config.yaml", site_.config_yaml}, {"config.json", site_.model_config}};
   job.marks = marks;
+  if (state.train.best) job.pinned = {commit::checkpoint_name(site_.model, state.train.best->step)};
   job.blocked_s = seconds_since(begun);
   {
     const std::lock_guard lock(mutex_);
     job_ = std::move(job);
   }
   changed_.notify_all();
-  if (wait_for_it || !site_.async) wait();
+  if (!wait_for_it && site_.async) return;
+  wait();
+  const std::lock_guard lock(mutex_);
+  ended_.back().blocked_s = seconds_since(begun);
 }
 
 void Checkpointer::wait() {
@@ -152,25 +177,41 @@ SaveOutcome Checkpointer::run(Job& job) {
     outcome.name = saver_->save(job.request).name;
     outcome.saved = true;
     outcome.seconds = seconds_since(begun) + job.blocked_s;
-    if (session_.rank() != 0) return outcome;
-    commit::forget_starts(site_.save_dir, site_.model);
-    commit::write_pointer(files_, site_.save_dir, site_.model, commit::Pointer::latest,
-                          outcome.name);
-    if (job.marks.best)
-      commit::write_pointer(files_, site_.save_dir, site_.model, commit::Pointer::best,
-                            outcome.name);
-    if (job.marks.final)
-      commit::write_pointer(files_, site_.save_dir, site_.model, commit::Pointer::final,
-                            outcome.name);
-    commit::apply_retention(files_, site_.save_dir, site_.model, {site_.keep, {}});
+    if (session_.rank() == 0) after_commit(job);
   } catch (const std::exception& error) {
-    // A checkpoint that is committed stays so, whatever a pointer or an old one does.
     outcome.error = error.what();
     const auto* known = dynamic_cast<const Error*>(&error);
     outcome.state_differs = known && known->kind() == ErrorKind::numeric;
     if (session_.rank() == 0) log::warn("checkpoint", "step {}: {}", outcome.step, outcome.error);
   }
   return outcome;
+}
+
+// The checkpoint is committed, whatever happens to pointers and old ones.
+void Checkpointer::after_commit(const Job& job) {
+  commit::forget_starts(site_.save_dir, site_.model);
+  const std::int64_t step = job.request.step;
+  if (job.marks.best) point(commit::Pointer::best, step);
+  if (job.marks.final) point(commit::Pointer::final, step);
+  point(commit::Pointer::latest, step);
+  try {
+    commit::apply_retention(files_, site_.save_dir, site_.model,
+                            {.keep = site_.keep, .pinned = job.pinned, .newest_step = step});
+  } catch (const Error& error) {
+    log::warn("checkpoint", "old checkpoints stay: {}", error.fact());
+  }
+}
+
+void Checkpointer::point(commit::Pointer pointer, std::int64_t step) {
+  if (session_.rank() != 0) return;
+  const std::string name = commit::checkpoint_name(site_.model, step);
+  if (!commit::is_checkpoint(files_, site_.save_dir / name)) return;
+  try {
+    commit::write_pointer(files_, site_.save_dir, site_.model, pointer, name);
+  } catch (const Error& error) {
+    log::warn("checkpoint", "{} is committed, but {} does not name it: {}", name,
+              commit::pointer_name(site_.model, pointer), error.fact());
+  }
 }
 
 }  // namespace wmtp::training

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,7 +27,8 @@ namespace wmtp::training {
 struct CheckpointSite {
   std::filesystem::path save_dir;
   std::string model;         // <model> of the names
-  std::string run_id;        // of this run, the same on all ranks
+  std::string run_id;        // of this run, the same on all ranks and, if it can be, at every start
+  std::string start_id;      // of this start: votes of another one do not count
   std::string config_yaml;   // resolved
   std::string model_config;  // config.json
   commit::Fingerprints fingerprints;
@@ -65,24 +67,32 @@ class Checkpointer {
 
   // COLLECTIVE. Whether the writers of all ranks have ended.
   bool is_idle();
-  // COLLECTIVE, BLOCKS while the writer is busy. Copies the state and returns; with `async` off, or
-  // `wait`, only once it is committed. A failure is told by outcomes().
+  // COLLECTIVE, BLOCKS while the writer is busy. Copies the state and returns; with `async` off,
+  // `wait`, or too little host memory for the copy, only once it is committed. A failure is told by
+  // outcomes().
   void save(TrainableModel& model, const SavedState& state, SaveMarks marks, bool wait);
+  // Rank 0 lets the pointer name the checkpoint of that step, if it is in save_dir: a killed run
+  // may have committed it and not have come to its pointers. A failure is a warning. REQUIRES an
+  // idle writer.
+  void point(commit::Pointer pointer, std::int64_t step);
 
   // Saves that ended since the last call. Error io after max_failed_saves failures in a row,
   // numeric where the ranks' states differ.
   std::vector<SaveOutcome> outcomes();
-  void wait();          // BLOCKS until the writer is idle
-  void end_in_order();  // the run is done or saved: its starts are no restart storm
+  void wait();               // BLOCKS until the writer is idle
+  bool any_rank(bool mine);  // COLLECTIVE: whether it is true on any
+  void end_in_order();       // the run is done or saved: its starts are no restart storm
 
  private:
   struct Job {
     commit::SaveRequest request;
     SaveMarks marks;
+    std::set<std::string> pinned;  // the best so far
     double blocked_s = 0;
   };
   void work();
   SaveOutcome run(Job& job);
+  void after_commit(const Job& job);
 
   CheckpointSite site_;
   comm::ProcessGroupSession& session_;
@@ -92,6 +102,7 @@ class Checkpointer {
   std::unique_ptr<commit::Saver> saver_;
   StagingArena arena_;
   std::int64_t failed_in_a_row_ = 0;
+  bool short_memory_told_ = false;
 
   std::mutex mutex_;
   std::condition_variable changed_;

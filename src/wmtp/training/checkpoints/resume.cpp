@@ -6,47 +6,90 @@
 #include <algorithm>
 #include <map>
 
+#include "wmtp/commit/folder.h"
 #include "wmtp/commit/names.h"
 #include "wmtp/commit/trainer_state.h"
 #include "wmtp/core/error.h"
+#include "wmtp/core/log.h"
 #include "wmtp/training/base_fingerprint.h"
 #include "wmtp/training/checkpoints/read_elements.h"
 
 namespace wmtp::training {
 
-std::optional<FoundState> find_state(const config::Config& config, const std::string& model,
-                                     bool allow_fresh_start, const std::string& attempt,
-                                     comm::ProcessGroupSession& session) {
-  using Kind = config::ResumeFrom::Kind;
-  if (config.checkpoint.resume.kind == Kind::never) return std::nullopt;
-  storage::LocalFileSystem files;
-  StoreVote vote(session.store(), "choose");
-  std::filesystem::path save_dir = config.checkpoint.save_dir;
-  commit::ChooseRequest request{files, vote, save_dir, model};
-  if (config.checkpoint.resume.kind == Kind::path) {
-    const auto path = config.checkpoint.resume.path.lexically_normal();
-    const auto named = path.has_filename() ? path : path.parent_path();
-    request.save_dir = named.parent_path().empty() ? "." : named.parent_path();
-    request.only = named.filename().string();
-  }
-  request.verify = config.checkpoint.verify == config::VerifyLevel::full ? commit::Verify::full
-                                                                         : commit::Verify::read;
+namespace {
+
+using ResumeKind = config::ResumeFrom::Kind;
+
+commit::ChooseRequest choose_request(const FindRequest& find, storage::FileSystem& files,
+                                     commit::Vote& vote, const comm::ProcessGroupSession& session) {
+  const config::Checkpoint& config = find.config.checkpoint;
+  commit::ChooseRequest request{files, vote, config.save_dir, find.model};
+  request.verify =
+      config.verify == config::VerifyLevel::full ? commit::Verify::full : commit::Verify::read;
   request.rank = session.rank();
   request.world_size = session.world();
-  request.attempt = attempt;
-  request.allow_fresh_start = allow_fresh_start;
-  const auto choice = commit::choose_checkpoint(request);
-  if (!choice) return std::nullopt;
+  request.attempt = find.start_id;
+  request.allow_fresh_start = find.allow_fresh_start;
+  return request;
+}
+
+void look_for_path(commit::ChooseRequest& request, const std::filesystem::path& given) {
+  const auto path = given.lexically_normal();
+  const auto named = path.has_filename() ? path : path.parent_path();
+  request.save_dir = named.parent_path().empty() ? "." : named.parent_path();
+  request.only = named.filename().string();
+}
+
+// A run that begins before checkpoints of its own folder leaves them in the way of --resume auto.
+void warn_of_later(const storage::FileSystem& files, const FindRequest& find, std::int64_t step) {
+  const auto& save_dir = find.config.checkpoint.save_dir;
+  const auto found = commit::find_checkpoints(files, save_dir, find.model);
+  if (!found.empty() && found.front().step > step)
+    log::warn(
+        "checkpoint",
+        "{} holds checkpoints of later steps, up to {}: --resume auto would go on from there; "
+        "move them away, or train in another folder",
+        save_dir.string(), found.front().name);
+}
+
+FoundState read_state(const std::filesystem::path& folder, const commit::Choice& choice) {
   static storage::LocalFileSystem local;  // stateless; outlives every reader
   FoundState found;
-  found.name = choice->name;
-  found.reader = std::make_unique<commit::CheckpointReader>(local, request.save_dir / choice->name);
+  found.name = choice.name;
+  found.reader = std::make_unique<commit::CheckpointReader>(local, folder / choice.name);
   found.state = saved_state_from_json(
-      commit::parse_trainer_state(found.reader->text(commit::kTrainerStateFile), choice->name));
-  if (found.state.train.step != choice->step)
+      commit::parse_trainer_state(found.reader->text(commit::kTrainerStateFile), choice.name));
+  if (found.state.train.step != choice.step)
     throw Error(
         ErrorKind::checkpoint, "checkpoint",
-        fmt::format("{}: trainer_state.json is of step {}", choice->name, found.state.train.step));
+        fmt::format("{}: trainer_state.json is of step {}", choice.name, found.state.train.step));
+  return found;
+}
+
+}  // namespace
+
+std::optional<FoundState> find_state(const FindRequest& find, comm::ProcessGroupSession& session) {
+  const config::ResumeFrom& resume = find.config.checkpoint.resume;
+  storage::LocalFileSystem files;
+  StoreVote vote(session.store(), "choose");
+  if (resume.kind != ResumeKind::automatic && session.launch().restart_count > 0) {
+    commit::ChooseRequest own = choose_request(find, files, vote, session);
+    own.of_run = find.run_id;
+    own.attempt += "-own";
+    if (const auto choice = commit::choose_checkpoint(own))
+      return read_state(own.save_dir, *choice);
+  }
+  commit::ChooseRequest request = choose_request(find, files, vote, session);
+  std::optional<commit::Choice> choice;
+  if (resume.kind == ResumeKind::path) look_for_path(request, resume.path);
+  if (resume.kind != ResumeKind::never) choice = commit::choose_checkpoint(request);
+  if (resume.kind != ResumeKind::automatic && session.rank() == 0)
+    warn_of_later(files, find, choice ? choice->step : 0);
+  if (!choice) return std::nullopt;
+  FoundState found = read_state(request.save_dir, *choice);
+  std::error_code ignored;
+  found.in_save_dir =
+      std::filesystem::equivalent(request.save_dir, find.config.checkpoint.save_dir, ignored);
   return found;
 }
 

@@ -12,16 +12,25 @@
 
 namespace wmtp::training {
 
+struct FindRequest {
+  const config::Config& config;
+  std::string model;
+  std::string run_id, start_id;  // as in CheckpointSite
+  bool allow_fresh_start = false;
+};
+
 struct FoundState {
   std::string name;
+  bool in_save_dir = true;  // false: --resume named one elsewhere
   SavedState state;
   std::unique_ptr<commit::CheckpointReader> reader;
 };
 
-// COLLECTIVE, BLOCKS. By checkpoint.resume: the newest that verifies, a named one, or none. Errors
-// as commit::choose_checkpoint has them.
-std::optional<FoundState> find_state(const config::Config& config, const std::string& model,
-                                     bool allow_fresh_start, const std::string& attempt,
+// COLLECTIVE, BLOCKS. By checkpoint.resume: the newest that verifies, a named one, or none. A
+// launcher starts a run again with the words it began with: then a named one and none mean the
+// beginning of the run, and what the run itself has saved since comes first. Errors as
+// commit::choose_checkpoint has them.
+std::optional<FoundState> find_state(const FindRequest& request,
                                      comm::ProcessGroupSession& session);
 
 // config.yaml of a checkpoint.

@@ -10,16 +10,22 @@ namespace wmtp::training {
 
 class StagingArena {
  public:
-  // BLOCKS until every value is copied: what is written are the values of this call.
-  void stage(const std::vector<StatePiece>& pieces);
+  enum class Staged { copied, borrowed };
+
+  // BLOCKS until every value is copied: what is written are the values of this call. Where the copy
+  // does not fit into `budget_bytes` of host memory, state on the host is borrowed as it is: it
+  // must not change until it is written. State on a GPU has to be copied: Error io.
+  Staged stage(const std::vector<StatePiece>& pieces, std::int64_t budget_bytes);
 
   // Of the last stage(); BORROWS the arena until the next one.
   const std::vector<commit::TensorPiece>& model() const { return model_; }
   const std::vector<commit::TensorPiece>& optim() const { return optim_; }
-  std::int64_t bytes() const { return arena_.defined() ? arena_.numel() : 0; }
 
  private:
-  Tensor arena_;  // bytes; pinned where the state is on a GPU
+  bool reserve(std::int64_t bytes, bool pinned, std::int64_t budget_bytes);
+
+  Tensor arena_;                  // bytes; pinned where the state is on a GPU
+  std::vector<Tensor> borrowed_;  // instead of a copy
   std::vector<commit::TensorPiece> model_, optim_;
 };
 

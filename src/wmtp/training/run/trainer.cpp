@@ -42,6 +42,7 @@ CheckpointSite checkpoint_site(const config::ResolvedConfig& resolved,
   site.save_dir = config.checkpoint.save_dir;
   site.model = config::policy_name(config);
   site.run_id = options.run_id;
+  site.start_id = options.start_id;
   site.config_yaml = resolved.to_yaml();
   model::ExportExtras extras;
   extras.heads_inside = true;
@@ -117,8 +118,9 @@ Trainer::Trainer(const config::ResolvedConfig& config, const RunSite& site,
 }
 
 void Trainer::resume(const std::string& base_fingerprint) {
-  auto found = find_state(config_, config::policy_name(config_), options_.allow_fresh_start,
-                          options_.run_id, session_);
+  auto found = find_state({config_, config::policy_name(config_), options_.run_id,
+                           options_.start_id, options_.allow_fresh_start},
+                          session_);
   if (!found) return model_->runtime().fill(policy_.fill);
   Resumption resumption{found->name, found->state.layout.world_size, {}};
   const commit::Manifest& saved = found->reader->manifest();
@@ -132,7 +134,12 @@ void Trainer::resume(const std::string& base_fingerprint) {
   state_.cursor = data::continue_from(found->state.train.cursor,
                                       data_.train().cursor_at(state_.cursor.epoch, 0),
                                       config_.checkpoint.allow_data_change);
-  last_saved_step_ = last_committed_step_ = state_.step;
+  if (found->in_save_dir) {
+    last_committed_step_ = state_.step;
+    checkpointer_->point(commit::Pointer::latest, state_.step);
+    if (state_.best && config_.checkpoint.save_best)
+      checkpointer_->point(commit::Pointer::best, state_.best->step);
+  }
   resumption_ = std::move(resumption);
 }
 
@@ -187,8 +194,8 @@ RunEnd Trainer::run(RunReport* report, const Requests& requests) {
   comm::Watchdog& watchdog = session_.watchdog();
   comm::StepLimit limit(static_cast<double>(config_.distributed.step_timeout_s));
   watchdog.enter("first step", std::chrono::seconds(config_.distributed.first_step_timeout_s));
-  bool early = false, order_checked = false;
-  while (state_.step < num_steps_ && !stop_agreed_ && !early) {
+  bool order_checked = false;
+  while (state_.step < num_steps_ && !stop_agreed_ && !is_early()) {
     const auto begun = Clock::now();
     const std::uint64_t samples_before = run_samples();
     if (!run_step(reader, requests)) break;
@@ -202,10 +209,8 @@ RunEnd Trainer::run(RunReport* report, const Requests& requests) {
     if (last || validations_.due(state_.step, samples_before, run_samples())) {
       settle(/*keep=*/0, report);
       validate_and_report(report);
-      const auto patience = config_.training.early_stop_patience;
-      early = patience && state_.validations_without_best >= *patience;
     }
-    if (!last) save_if_due(samples_before, report);
+    if (!last || !config_.checkpoint.save_final) save_if_due(samples_before, report);
     tell_saves(report);
     limit.add(seconds_since(begun));
     watchdog.enter("step",
@@ -215,21 +220,45 @@ RunEnd Trainer::run(RunReport* report, const Requests& requests) {
   settle(/*keep=*/0, report);
   const bool stopped = stop_agreed_ && state_.step < num_steps_;
   if (stopped) failpoint::pass("stop.agreed");
-  if (stopped || config_.checkpoint.save_final) save({.final = !stopped}, /*wait=*/true, report);
+  if (stopped && !save_the_end(/*final=*/false, report)) return RunEnd::stopped;
+  if (!stopped && config_.checkpoint.save_final && !save_the_end(/*final=*/true, report))
+    throw Error(ErrorKind::io, "checkpoint",
+                fmt::format("the end of the run, step {}, could not be saved", state_.step),
+                "the log says why; the same command goes on from the last checkpoint");
   checkpointer_->wait();
   tell_saves(report);
-  if (stopped && last_committed_step_ != state_.step) return RunEnd::stopped;
   checkpointer_->end_in_order();
   if (stopped) return RunEnd::stopped_saved;
   show_sample(report);
-  return early ? RunEnd::early_stop : RunEnd::completed;
+  return state_.step < num_steps_ && is_early() ? RunEnd::early_stop : RunEnd::completed;
+}
+
+bool Trainer::is_early() const {
+  const auto patience = config_.training.early_stop_patience;
+  return patience && state_.validations_without_best >= *patience;
+}
+
+bool Trainer::is_new_best() const {
+  return config_.checkpoint.save_best && state_.best && state_.best->step == state_.step;
+}
+
+bool Trainer::save_the_end(bool final, RunReport* report) {
+  for (int tries = 0;; ++tries) {
+    checkpointer_->wait();
+    tell_saves(report);
+    // A rank that did not hear of a commit takes part in the next try, which finds it done.
+    const bool missing = checkpointer_->any_rank(last_committed_step_ != state_.step);
+    if (!missing && final) checkpointer_->point(commit::Pointer::final, state_.step);
+    if (!missing || tries == 2) return !missing;
+    save(final, /*wait=*/true, report);
+  }
 }
 
 void Trainer::save_if_due(std::uint64_t samples_before, RunReport* report) {
   const bool at_interval = saves_.due(state_.step, samples_before, run_samples());
-  const bool best = best_is_new_ && config_.checkpoint.save_best;
-  if (!at_interval && !best && !save_agreed_) return;
-  if (best || checkpointer_->is_idle()) return save({}, /*wait=*/false, report);
+  if (!at_interval && !is_new_best() && !save_agreed_) return;
+  if (is_new_best() || checkpointer_->is_idle())
+    return save(/*final=*/false, /*wait=*/false, report);
   const bool counts = at_interval || !save_put_off_;
   save_put_off_ = save_agreed_;
   if (report && counts) report->left_out(state_.step, /*tell=*/!std::exchange(busy_told_, true));
@@ -251,16 +280,12 @@ SavedState Trainer::saved_state() {
   return saved;
 }
 
-void Trainer::save(SaveMarks marks, bool wait, RunReport* report) {
+void Trainer::save(bool final, bool wait, RunReport* report) {
   settle(/*keep=*/0, report);
-  if (last_saved_step_ == state_.step && !marks.final) return;
-  marks.best = best_is_new_ && config_.checkpoint.save_best;
   session_.watchdog().enter("save", std::chrono::milliseconds(0));
   if (report) report->saving(state_.step);
-  checkpointer_->save(*model_, saved_state(), marks, wait);
+  checkpointer_->save(*model_, saved_state(), {.best = is_new_best(), .final = final}, wait);
   save_agreed_ = save_put_off_ = busy_told_ = false;
-  best_is_new_ = false;
-  last_saved_step_ = state_.step;
   last_save_ = Clock::now();
 }
 
@@ -369,7 +394,7 @@ void Trainer::validate_and_report(RunReport* report) {
   const auto begun = Clock::now();
   const auto numbers = validate();
   if (!numbers) return;
-  if (record_validation(config_, *numbers, state_)) best_is_new_ = true;
+  record_validation(config_, *numbers, state_);
   if (report) report->validation(state_.step, *numbers, seconds_since(begun));
 }
 

@@ -27,8 +27,9 @@ enum class RunEnd { completed, early_stop, stopped_saved, stopped };
 
 // What the command line adds to the configuration.
 struct TrainerOptions {
-  std::string run_id;   // the same on all ranks
-  std::string version;  // of the program
+  std::string run_id;    // the same on all ranks, and at every start of one job
+  std::string start_id;  // of this start; the same on all ranks
+  std::string version;   // of the program
   bool allow_fresh_start = false, force_unlock = false;
 };
 
@@ -82,8 +83,13 @@ class Trainer {
   void count_skipped(const PendingStep& step, const StepResult& result);
   void validate_and_report(RunReport* report);
   SavedState saved_state();
-  // Saves now, unless this step is saved; `wait` until it is committed.
-  void save(SaveMarks marks, bool wait, RunReport* report);
+  // `wait` until it is committed.
+  void save(bool final, bool wait, RunReport* report);
+  // Whether the step the run ends with is committed: saves it unless it is, and if that fails once
+  // more.
+  bool save_the_end(bool final, RunReport* report);
+  bool is_new_best() const;  // validated as the best, and to be saved as such
+  bool is_early() const;     // patience is at its end
   // One that finds the writer busy is left out and counted; a requested one is tried again, and a
   // new best waits, for what -best names must be what was validated.
   void save_if_due(std::uint64_t samples_before, RunReport* report);
@@ -108,9 +114,8 @@ class Trainer {
   EventClock validations_, saves_;
   std::unique_ptr<Checkpointer> checkpointer_;
   std::optional<Resumption> resumption_;
-  std::int64_t last_saved_step_ = -1, last_committed_step_ = -1;
+  std::int64_t last_committed_step_ = -1;
   Clock::time_point last_save_;
-  bool best_is_new_ = false;  // since the last save
   std::deque<PendingStep> pending_;
   double waited_s_ = 0;
   bool stop_agreed_ = false, save_agreed_ = false;

@@ -54,7 +54,7 @@ void follow_plateau(const config::LrScheduler& wanted, double value, bool higher
 
 }  // namespace
 
-bool record_validation(const config::Config& config, const Numbers& numbers, TrainState& state) {
+void record_validation(const config::Config& config, const Numbers& numbers, TrainState& state) {
   const BestMetric metric = best_metric(config);
   const double value = value_of(numbers, metric.name);
   follow_plateau(config.training.lr_scheduler, value, metric.higher_is_better, state.plateau);
@@ -62,7 +62,6 @@ bool record_validation(const config::Config& config, const Numbers& numbers, Tra
                     (!state.best || improves(value, state.best->value, metric.higher_is_better));
   if (best) state.best = BestRecord{metric.name, value, state.step};
   state.validations_without_best = best ? 0 : state.validations_without_best + 1;
-  return best;
 }
 
 }  // namespace wmtp::training

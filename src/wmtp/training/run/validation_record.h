@@ -7,8 +7,8 @@
 
 namespace wmtp::training {
 
-// Takes the newest validation into `state`, at state.step; true if it is the best so far. Throws
-// ErrorKind::config where the stage has no such metric as checkpoint.best_metric names.
-bool record_validation(const config::Config& config, const Numbers& numbers, TrainState& state);
+// Takes the newest validation into `state`, at state.step. Throws ErrorKind::config where the stage
+// has no such metric as checkpoint.best_metric names.
+void record_validation(const config::Config& config, const Numbers& numbers, TrainState& state);
 
 }  // namespace wmtp::training
