@@ -91,7 +91,13 @@ TEST_F(Load, OneRunAlone) {
 TEST_F(Load, NoFolderAndOtherModelsAreNoCheckpoints) {
   ChooseRequest other = request();
   other.model = "another";
+  EXPECT_WMTP_ERROR(choose(other), ErrorKind::config,
+                    "holds tiny-3steps and no checkpoint of another");
+  other.attempt = "asked";
+  other.allow_fresh_start = true;
   EXPECT_EQ(choose(other), "none");
+  other.attempt = "missing";
+  other.allow_fresh_start = false;
   other.save_dir = "/missing";
   EXPECT_EQ(choose(other), "none");
 }

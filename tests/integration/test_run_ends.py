@@ -97,7 +97,32 @@ def test_an_early_end_is_the_end(runs):
     assert runs.steps("early")[-1] == 4 and identity(runs.checkpoint("early", 4)) == before
 
 
+def test_how_it_ended_is_written_down(runs):
+    def last_exit():
+        return json.loads((runs.folder / "noted/last_exit.json").read_text())
+
+    runs.run("noted", code=74, failpoint="save.shard.open:nth=2+=enospc", checkpoint__save_best=False)
+    assert last_exit()["code"] == 74 and last_exit()["committed_step"] in (None, 5)
+    runs.run("noted")
+    written = last_exit()
+    assert (written["code"], written["step"], written["committed_step"], written["reason"]) == (0, 20, 20, "done")
+    before = {name: (runs.folder / "noted" / name).read_bytes() for name in ("config.yaml", "summary.json")}
+    runs.run("noted")
+    runs.run("noted", code=78, training__lora__rank=2)
+    for name, content in before.items():
+        assert (runs.folder / "noted" / name).read_bytes() == content, f"{name} is that of the run that worked"
+    assert last_exit()["code"] == 78
+
+
 # ---- begins
+
+def test_a_model_with_another_name_does_not_begin_anew_in_silence(runs):
+    copy_of_calm(runs, "renamed")
+    done = runs.run("renamed", code=78, models__policy__name="other")
+    assert "holds tiny-20steps and no checkpoint of other" in error_of(done)
+    runs.run("renamed", "--resume", "never", models__policy__name="other", training__max_steps=2)
+    assert (runs.save_dir("renamed") / "other-2steps").is_dir()
+
 
 def test_what_was_set_aside_is_known_at_every_later_start(runs):
     copy_of_calm(runs, "broken")

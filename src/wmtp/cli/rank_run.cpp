@@ -52,9 +52,19 @@ void require_distinct_gpus(const ProcessGroupSession& group, c10::Device device)
   }
 }
 
-void note_exit(const ProcessGroupSession* group, const std::filesystem::path& run_dir,
-               const LastExit& exit) {
+// Where a run writes how it ended.
+struct ExitNote {
+  std::filesystem::path run_dir;
+  const training::RunProgress* progress = nullptr;
+};
+
+void note_exit(const ProcessGroupSession* group, const ExitNote& note, LastExit exit) {
+  const std::filesystem::path& run_dir = note.run_dir;
   if (run_dir.empty()) return;
+  if (note.progress) {
+    exit.step = note.progress->step;
+    exit.committed_step = note.progress->committed_step;
+  }
   std::error_code ignored;
   // Rank 0 makes the folder; the others only speak up where it is (rank 0 may be the one that
   // died).
@@ -63,21 +73,33 @@ void note_exit(const ProcessGroupSession* group, const std::filesystem::path& ru
 }
 
 // For the watchdog: the main thread may be stuck in a collective for ever.
-std::function<void(const Failure&)> leave_at_once(int own_rank,
-                                                  const std::filesystem::path& run_dir) {
-  return [own_rank, run_dir](const Failure& failure) {
+std::function<void(const Failure&)> leave_at_once(int own_rank, const ExitNote& note) {
+  return [own_rank, note](const Failure& failure) {
     log::error("comm", "leaving with code {} (rank {}): {}", failure.code, failure.rank,
                failure.message);
-    note_exit(nullptr, run_dir, {failure.code, failure.rank, failure.message});
+    note_exit(nullptr, note, {failure.code, failure.rank, failure.message});
     write_error_file(failure.rank == own_rank, failure.message, "watchdog");
     ::_exit(failure.code);
   };
 }
 
+std::string_view reason_of(ExitCode code) {
+  switch (code) {
+    case ExitCode::ok:
+      return "done";
+    case ExitCode::preempted_saved:
+      return "stopped on request and saved";
+    case ExitCode::preempted_unsaved:
+      return "stopped on request, not saved";
+    default:
+      return "";
+  }
+}
+
 int settle(const Session& session, ProcessGroupSession& group, const Error& error,
-           const std::filesystem::path& run_dir) {
+           const ExitNote& note) {
   const Failure cause = group.settle(error);
-  note_exit(&group, run_dir, {cause.code, cause.rank, cause.message});
+  note_exit(&group, note, {cause.code, cause.rank, cause.message});
   if (cause.rank == group.rank()) {
     report(session, error);
   } else {
@@ -122,9 +144,9 @@ int set_threads(const comm::LaunchEnv& launch, int configured) {
 
 int run_as_rank(const Session& session, RankRun run,
                 const std::function<int(ProcessGroupSession&)>& body) {
-  const std::filesystem::path run_dir = run.options.run_dir;
+  const ExitNote note{run.options.run_dir, run.progress};
   const c10::Device device = run.options.device;
-  run.options.leave = leave_at_once(run.launch.rank, run_dir);
+  run.options.leave = leave_at_once(run.launch.rank, note);
   if (device.is_cuda()) {
     comm::prepare_nccl_environment();
     run.options.nccl = reinterpret_cast<comm::NcclFactory>(cuda_tables().nccl_factory);
@@ -136,9 +158,11 @@ int run_as_rank(const Session& session, RankRun run,
       require_distinct_gpus(*group, device);
     const int code = body(*group);
     group->finish();
+    if (group->rank() == 0)
+      note_exit(group.get(), note, {code, 0, std::string(reason_of(static_cast<ExitCode>(code)))});
     return code;
   } catch (const std::exception& thrown) {
-    return settle(session, *group, as_error(thrown), run_dir);
+    return settle(session, *group, as_error(thrown), note);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "wmtp/cli/command.h"
 #include "wmtp/comm/session.h"
+#include "wmtp/training/run/train_state.h"
 
 namespace wmtp::cli {
 
@@ -26,10 +27,11 @@ struct RankRun {
   comm::LaunchEnv launch;
   comm::SessionOptions options;   // `leave` and `nccl` are filled in here
   bool allow_shared_gpu = false;  // two ranks on one GPU are otherwise Error config
+  const training::RunProgress* progress = nullptr;  // BORROWED; for last_exit.json
 };
 // COLLECTIVE, BLOCKS. Meets the others, runs `body`, ends in order. Whatever is thrown after the
 // meeting is settled between the ranks: all return (or leave) with the code of the first that
-// failed.
+// failed. However it ends, <run_dir>/last_exit.json says so, where there is a run folder.
 int run_as_rank(const Session& session, RankRun run,
                 const std::function<int(comm::ProcessGroupSession&)>& body);
 

@@ -37,9 +37,15 @@ int report(const Session& session, const Error& error) {
 }
 
 void write_last_exit(const std::filesystem::path& run_dir, const LastExit& exit) noexcept try {
-  const nlohmann::ordered_json text{{"code", exit.code}, {"reason", exit.reason},
-                                    {"step", nullptr},   {"committed_step", nullptr},
-                                    {"rank", exit.rank}, {"time", utc_timestamp()}};
+  const auto step_or_null = [](std::int64_t step) {
+    return step < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(step);
+  };
+  const nlohmann::ordered_json text{{"code", exit.code},
+                                    {"reason", exit.reason},
+                                    {"step", step_or_null(exit.step)},
+                                    {"committed_step", step_or_null(exit.committed_step)},
+                                    {"rank", exit.rank},
+                                    {"time", utc_timestamp()}};
   storage::write_file_atomically(
       run_dir / "last_exit.json",
       text.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");

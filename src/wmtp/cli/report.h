@@ -20,6 +20,7 @@ struct LastExit {
   int code = 0;
   int rank = 0;  // of the rank whose failure it was
   std::string reason;
+  std::int64_t step = -1, committed_step = -1;  // -1: none
 };
 // <run_dir>/last_exit.json, for scripts under launchers that swallow exit codes. Never throws: what
 // cannot be written is a warning.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <string_view>
 #include <system_error>
 
 namespace wmtp::cli {
@@ -29,6 +30,8 @@ extern "C" void note_stop(int signal) {
   std::int64_t none = 0;
   if (first_notice_ms.compare_exchange_strong(none, now)) return;
   if (signal != SIGINT && now - first_notice_ms.load() < kRepeatWindowMs) return;
+  constexpr std::string_view kLine = "wmtp: a second signal: leaving at once, not saved (81)\n";
+  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, kLine.data(), kLine.size());
   ::_exit(kNotSaved);
 }
 

@@ -157,13 +157,26 @@ class Chooser {
     }
   }
 
+  // A model that was moved or renamed would begin at step 0 beside its own checkpoints.
+  void refuse_beside_others() const {
+    const auto others = find_checkpoints(request_.files, request_.save_dir, "");
+    if (others.empty() || others.front().model == request_.model) return;
+    throw Error(
+        ErrorKind::config, "checkpoint",
+        fmt::format("{} holds {} and no checkpoint of {}", request_.save_dir.string(),
+                    others.front().name, request_.model),
+        fmt::format("models.policy.name: {} goes on with it; --allow-fresh-start or --resume "
+                    "never begins at step 0",
+                    others.front().model));
+  }
+
   // Where there was a checkpoint, a run begins at step 0 only if it is told to: this start, and
   // every later one, which finds none but those that were set aside.
   void refuse_to_begin_anew(const std::string& last_fact) const {
     std::string fact = last_fact.empty() ? "" : "the last: " + last_fact;
     if (fact.empty()) {
       const auto aside = find_set_aside(request_.files, request_.save_dir, request_.model);
-      if (aside.empty()) return;
+      if (aside.empty()) return refuse_beside_others();
       fact = fmt::format("set aside earlier: {}", fmt::join(aside, ", "));
     }
     throw Error(

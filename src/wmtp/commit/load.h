@@ -38,7 +38,8 @@ struct Choice {
 // is set aside as .bad-<k> with a warning that names file and byte range, and the next is tried.
 // Nothing: there is no checkpoint. Errors, on all ranks: ErrorKind::checkpoint when some exist, or
 // were set aside by an earlier start, and none verifies; ErrorKind::io when the storage fails;
-// ErrorKind::config for a newer or foreign one, which is left as it is.
+// ErrorKind::config for a newer or foreign one, which is left as it is, and where the folder holds
+// checkpoints of other models alone.
 std::optional<Choice> choose_checkpoint(const ChooseRequest& request);
 
 }  // namespace wmtp::commit

@@ -45,8 +45,8 @@ std::vector<std::string> plan_retention(const storage::FileSystem& files,
     if (newest && num_verified >= kAlwaysKept) continue;
     if (num_verified < kAlwaysKept || !(newest || kept.contains(found.name))) {
       const Standing standing = standing_of(files, save_dir / found.name);
-      if (standing == Standing::foreign) continue;
-      if (standing == Standing::verified && num_verified++ < kAlwaysKept) continue;
+      if (standing != Standing::verified) continue;
+      if (num_verified++ < kAlwaysKept) continue;
     }
     if (!newest && !kept.contains(found.name)) doomed.push_back(found.name);
   }

@@ -22,7 +22,7 @@ struct RetentionRules {
 
 // The names to remove, oldest last to go first. Never what -best or -final name (Error where a
 // pointer cannot be read), nor the two newest that verify (manifest, sizes, headers), nor what is
-// pinned, nor what is of a newer format.
+// pinned. What does not verify is for resume to set aside, a newer format for a newer program.
 std::vector<std::string> plan_retention(const storage::FileSystem& files,
                                         const std::filesystem::path& save_dir,
                                         const std::string& model, const RetentionRules& rules);

@@ -102,7 +102,6 @@ void make_run_folder(const config::ResolvedConfig& resolved) {
         ErrorKind::io, "train",
         fmt::format("cannot create the run folder {}: {}", folder.string(), status.message()),
         "choose another with --run-dir");
-  storage::write_file_atomically(folder / "config.yaml", resolved.to_yaml());
 }
 
 // Of one rank: the device's, or its share of the host's.
@@ -156,14 +155,13 @@ bool blames_input(int code) {
 
 int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Device device,
              const config::ResolvedConfig& resolved, const TrainFlags& flags,
-             const std::string& start_id) {
+             const std::string& start_id, training::RunProgress& progress) {
   const config::Config& config = resolved.config;
   group.agree(facts_of(resolved));
   group.connect();
   const bool speaks = group.rank() == 0;
   if (speaks) {
     make_run_folder(resolved);
-    tracking::RunFiles(config.runtime.run_dir).environment(environment_of(group, device));
     if (const auto notes = comm::process_environment()(kNotesVariable))
       note_checkpoints(*notes, config.checkpoint.save_dir, config::policy_name(config));
   }
@@ -173,10 +171,14 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
                                comm::process_environment()};
   training::Trainer trainer(resolved, site, group,
                             {run_id_of(group.launch(), start_id), start_id, kVersion,
-                             flags.allow_fresh_start, flags.force_unlock});
+                             flags.allow_fresh_start, flags.force_unlock, &progress});
   std::optional<tracking::Console> console;
   std::optional<training::RunReport> report;
   if (speaks) {
+    // Only now that the folder is this run's: a start that is refused leaves the files of the
+    // other.
+    storage::write_file_atomically(config.runtime.run_dir / "config.yaml", resolved.to_yaml());
+    tracking::RunFiles(config.runtime.run_dir).environment(environment_of(group, device));
     console.emplace(std::cout, console_options(session, config));
     report.emplace(config, *console, trainer.facts());
     if (!trainer.policy().recompute_reason.empty())
@@ -203,8 +205,11 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
                                                            : "completed",
                      paths);
   if (!stopped) return 0;
+  const bool resumes = config.checkpoint.resume.kind == config::ResumeFrom::Kind::automatic;
   log::warn("train", "stopped on request at step {}, {}", trainer.state().step,
-            saved ? "saved: the same command goes on from here" : "not saved");
+            !saved    ? "not saved"
+            : resumes ? "saved: the same command goes on from here"
+                      : "saved: the same command with --resume auto goes on from here");
   return saved ? kStoppedSaved : kStoppedNotSaved;
 }
 
@@ -239,9 +244,11 @@ int train(const Session& session, const TrainFlags& flags) {
   keep_freed_host_memory();
   const c10::Device device = run.options.device;
   std::string start_id;
+  training::RunProgress progress;
+  run.progress = &progress;
   const int code = run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
     start_id = start_id_of(group);
-    return run_rank(session, group, device, *resolved, flags, start_id);
+    return run_rank(session, group, device, *resolved, flags, start_id, progress);
   });
   if (launch.rank == 0 && blames_input(code))
     commit::forget_start(resolved->config.checkpoint.save_dir,

@@ -230,7 +230,9 @@ void RunReport::finished(const TrainState& state, std::string status,
                     {"checkpoints", num_saves_},
                     {"failed saves", num_failed_saves_},
                     {"skipped saves", num_left_out_saves_}};
-  files_.summary(summary);
+  // A run that was finished before keeps the summary of the start that did the work.
+  if (training_s_ > 0 || !std::filesystem::exists(config_.runtime.run_dir / "summary.json"))
+    files_.summary(summary);
   console_.finished(summary);
 }
 

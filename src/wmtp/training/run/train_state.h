@@ -1,6 +1,7 @@
 // What outlives a step besides weights and optimizer: all of it is saved, and nothing else is
 // needed to go on exactly.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -32,6 +33,11 @@ struct TrainState {
   std::optional<BestRecord> best;
   std::int64_t validations_without_best = 0;  // early stopping
   PlateauState plateau;
+};
+
+// How far a run is, for whoever writes down how it ended. THREADS: any.
+struct RunProgress {
+  std::atomic<std::int64_t> step = -1, committed_step = -1;  // -1: none yet
 };
 
 }  // namespace wmtp::training

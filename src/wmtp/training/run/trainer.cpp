@@ -115,6 +115,13 @@ Trainer::Trainer(const config::ResolvedConfig& config, const RunSite& site,
   num_steps_ = state_.step + static_cast<std::int64_t>(data_.steps_from(state_.cursor));
   if (config_.training.max_steps) num_steps_ = std::min(num_steps_, *config_.training.max_steps);
   last_save_ = Clock::now();
+  tell_progress();
+}
+
+void Trainer::tell_progress() {
+  if (!options_.progress) return;
+  options_.progress->step = state_.step;
+  options_.progress->committed_step = last_committed_step_;
 }
 
 void Trainer::resume(const std::string& base_fingerprint) {
@@ -294,6 +301,7 @@ void Trainer::tell_saves(RunReport* report) {
     if (outcome.saved) last_committed_step_ = outcome.step;
     if (report) report->saved(outcome);
   }
+  tell_progress();
 }
 
 bool Trainer::run_step(StepReader& reader, const Requests& requests) {

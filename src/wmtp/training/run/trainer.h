@@ -31,6 +31,7 @@ struct TrainerOptions {
   std::string start_id;  // of this start; the same on all ranks
   std::string version;   // of the program
   bool allow_fresh_start = false, force_unlock = false;
+  RunProgress* progress = nullptr;  // BORROWED; kept up to date
 };
 
 // What people ask of a running run; each is asked before every step, and one yes of any rank
@@ -94,6 +95,7 @@ class Trainer {
   // new best waits, for what -best names must be what was validated.
   void save_if_due(std::uint64_t samples_before, RunReport* report);
   void tell_saves(RunReport* report);
+  void tell_progress();
   void show_sample(RunReport* report);
   StepReader reader_at(const data::Cursor& cursor) const;
   optim::Schedule schedule() const;
