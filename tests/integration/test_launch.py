@@ -249,6 +249,12 @@ def test_an_occupied_port_is_an_error_not_a_hang(wmtp, tmp_path):
     assert time.monotonic() - start < 30
 
 
+def test_doctor_probes_what_checkpoints_stand_on(wmtp, tmp_path):
+    checks = {check["name"]: check for check in wmtp.json("doctor", "--storage", tmp_path)["checks"]}
+    assert "locks and renames hold" in checks["storage"]["fact"]
+    assert not list(tmp_path.iterdir()), "the probe leaves nothing behind"
+
+
 def test_doctor_fails_on_a_missing_storage_folder(wmtp, tmp_path):
     done = wmtp.run("--json", "doctor", "--storage", tmp_path / "nowhere", check=False)
     assert done.returncode == 78

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -52,6 +53,32 @@ bool measure(int fd, DiskSpeed& speed) {
   return true;
 }
 
+// What checkpoints stand on: a lock keeps a second opener out, and a folder can change its name.
+// "" where both hold, else what does not.
+std::string find_broken_promise(const std::filesystem::path& folder) {
+  std::string hidden = (folder / ".wmtp-doctor-XXXXXX").string();
+  if (!::mkdtemp(hidden.data())) return fmt::format("no folder in it: {}", std::strerror(errno));
+  const std::filesystem::path probe = hidden;
+  std::string fault;
+  {
+    const std::filesystem::path path = probe / "lock";
+    const UniqueFd first(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    const UniqueFd second(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    if (!first || !second || ::flock(first.get(), LOCK_EX | LOCK_NB) != 0)
+      fault = fmt::format("files cannot be locked: {}", std::strerror(errno));
+    else if (::flock(second.get(), LOCK_EX | LOCK_NB) == 0)
+      fault = "a locked file can be locked again: two runs could save into one folder";
+    std::error_code status;
+    std::filesystem::create_directory(probe / "before", status);
+    if (!status) std::filesystem::rename(probe / "before", probe / "after", status);
+    if (fault.empty() && (status || !std::filesystem::is_directory(probe / "after")))
+      fault = fmt::format("a folder cannot be renamed: {}", status.message());
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(probe, ignored);
+  return fault;
+}
+
 Check failed(std::string fact, std::string fix) {
   return {Health::fail, "storage", std::move(fact), std::move(fix), {}};
 }
@@ -74,13 +101,17 @@ Check check_storage(const std::filesystem::path& folder) {
   if (fd < 0 || !measure(fd, speed))
     return failed(fmt::format("{}: cannot write: {}", folder.string(), std::strerror(errno)),
                   "free space, fix permissions, or name another folder with --storage");
+  if (const std::string fault = find_broken_promise(folder); !fault.empty())
+    return failed(fmt::format("{}: {}", folder.string(), fault),
+                  "save checkpoints on another file system");
   const double free_gib = static_cast<double>(space.available) / kGib;
-  Check check{Health::ok,
-              "storage",
-              fmt::format("{}: {:.1f} GiB free, fsync {:.1f} ms, {:.0f} MB/s", folder.string(),
-                          free_gib, speed.fsync_ms, speed.mb_per_s),
-              "",
-              {}};
+  Check check{
+      Health::ok,
+      "storage",
+      fmt::format("{}: {:.1f} GiB free, fsync {:.1f} ms, {:.0f} MB/s, locks and renames hold",
+                  folder.string(), free_gib, speed.fsync_ms, speed.mb_per_s),
+      "",
+      {}};
   if (free_gib < 10) {
     check.health = Health::warn;
     check.fix = "a checkpoint of a 7 B model takes about 80 GiB; free space or use another folder";
