@@ -8,11 +8,13 @@
 
 namespace wmtp::training {
 
-// Of the weights and moments that every rank holds whole (NO_SHARD); 0 where each has its own part.
-// Any single changed element changes it. BLOCKS for a pass over the state.
+// Of what every rank holds whole: weights, moments and frozen weights under NO_SHARD, the frozen
+// ones alone under SHARD_GRAD_OP; 0 where each rank has its own part. Any single changed element
+// changes it, and so do any two that changed places. BLOCKS for two passes over that state.
 std::int64_t replicated_digest(TrainableModel& model);
 
-// COLLECTIVE, BLOCKS. Error numeric naming the ranks whose digest differs from that of most.
+// COLLECTIVE, BLOCKS. Error numeric naming the ranks whose digest differs from that of most; all of
+// them where no digest has more than half of the ranks.
 void check_replicated(TrainableModel& model, comm::Communicator& group, std::int64_t step);
 
 }  // namespace wmtp::training
