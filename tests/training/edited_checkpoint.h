@@ -3,8 +3,10 @@
 #pragma once
 #include <filesystem>
 #include <functional>
+#include <string>
 #include <string_view>
 
+#include "wmtp/commit/manifest.h"
 #include "wmtp/core/json.h"
 
 namespace wmtp::test {
@@ -12,6 +14,12 @@ namespace wmtp::test {
 // `edit` changes trainer_state.json.
 void copy_with_state(const std::filesystem::path& from, const std::filesystem::path& to,
                      const std::function<void(Json&)>& edit);
+// `edit` changes what the manifest says, files and boxes aside.
+void copy_with_manifest(const std::filesystem::path& from, const std::filesystem::path& to,
+                        const std::function<void(commit::Manifest&)>& edit);
+// `edit` changes config.yaml.
+void copy_with_config(const std::filesystem::path& from, const std::filesystem::path& to,
+                      const std::function<void(std::string&)>& edit);
 // All tensors whose name ends so are zero. Returns how many there were.
 int copy_with_zeros(const std::filesystem::path& from, const std::filesystem::path& to,
                     std::string_view tensors);

@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "support/temp_dir.h"
-#include "wmtp/commit/manifest.h"
 #include "wmtp/core/checksum.h"
 
 namespace wmtp::test {
@@ -35,23 +34,44 @@ std::uint32_t zero_box(std::string& bytes, const std::string& tensor) {
   return crc32c(std::string_view(begin, range[1] - range[0]));
 }
 
-}  // namespace
-
-void copy_with_state(const fs::path& from, const fs::path& to,
-                     const std::function<void(Json&)>& edit) {
+void copy_with_text(const fs::path& from, const fs::path& to, std::string_view name,
+                    const std::function<void(std::string&)>& edit) {
   copy_folder(from, to);
   commit::Manifest manifest = manifest_of(to);
-  Json state = Json::parse(slurp(to / "trainer_state.json"));
-  edit(state);
-  const std::string text = state.dump();
+  std::string text = slurp(to / name);
+  edit(text);
   for (commit::FileRecord& file : manifest.files)
-    if (file.path == "trainer_state.json") {
+    if (file.path == name) {
       file.bytes = text.size();
       file.sha256 = sha256_hex(text);
       file.crc32c = crc32c(text);
     }
-  write_file(to / "trainer_state.json", text);
+  write_file(to / name, text);
   write_manifest(to, manifest);
+}
+
+}  // namespace
+
+void copy_with_state(const fs::path& from, const fs::path& to,
+                     const std::function<void(Json&)>& edit) {
+  copy_with_text(from, to, "trainer_state.json", [&edit](std::string& text) {
+    Json state = Json::parse(text);
+    edit(state);
+    text = state.dump();
+  });
+}
+
+void copy_with_manifest(const fs::path& from, const fs::path& to,
+                        const std::function<void(commit::Manifest&)>& edit) {
+  copy_folder(from, to);
+  commit::Manifest manifest = manifest_of(to);
+  edit(manifest);
+  write_manifest(to, manifest);
+}
+
+void copy_with_config(const fs::path& from, const fs::path& to,
+                      const std::function<void(std::string&)>& edit) {
+  copy_with_text(from, to, "config.yaml", edit);
 }
 
 int copy_with_zeros(const fs::path& from, const fs::path& to, std::string_view tensors) {

@@ -175,8 +175,28 @@ std::vector<std::string> compare_config(const config::ResolvedConfig& saved,
   return changed;
 }
 
+namespace {
+
+// What the manifest and trainer_state.json both say.
+void require_agreement(const FoundState& found) {
+  const commit::Fingerprints& named = found.reader->manifest().fingerprints;
+  const data::Cursor& cursor = found.state.train.cursor;
+  const auto compare = [&found](const std::string& in_manifest, const std::string& in_state,
+                                std::string_view what) {
+    if (in_manifest != in_state)
+      throw Error(ErrorKind::checkpoint, "checkpoint",
+                  fmt::format("{}: manifest.json and trainer_state.json name different {}",
+                              found.name, what));
+  };
+  compare(named.data, cursor.data_fingerprint, "data");
+  compare(named.tokenizer, cursor.tokenizer_fingerprint, "tokenizers");
+}
+
+}  // namespace
+
 void restore(FoundState& found, TrainableModel& model, weighting::EmaTracker* ema,
              const parallel::Fill& base) {
+  require_agreement(found);
   commit::CheckpointReader& reader = *found.reader;
   const bool lora_only = reader.manifest().kind == commit::CheckpointKind::lora;
   model.runtime().fill([&](const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {

@@ -57,6 +57,8 @@ std::vector<std::string> compare_config(const config::ResolvedConfig& saved,
                                         const config::ResolvedConfig& now, bool free_base);
 
 // Weights, moments and counters of this rank; `base` fills what a LoRA-only checkpoint leaves out.
+// Error checkpoint where manifest and trainer_state.json name different data or tokenizers. (The
+// manifest's `config` is a label for people: what is compared is config.yaml, key by key.)
 void restore(FoundState& found, TrainableModel& model, weighting::EmaTracker* ema,
              const parallel::Fill& base);
 

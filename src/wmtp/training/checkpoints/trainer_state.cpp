@@ -64,6 +64,41 @@ OrderedJson schedule_json(const SavedState& state) {
           {"bad_in_a_row", state.train.bad_in_a_row}};
 }
 
+void require_version(const Json& json) {
+  if (const int version = integer<int>(json, "version"); version != kVersion)
+    throw Error(ErrorKind::config, "checkpoint",
+                fmt::format("trainer_state.json is of version {}, this program reads version {}",
+                            version, kVersion),
+                "use the program that wrote it, or a later one");
+}
+
+// `known` is what was read, written again: what it lacks would be lost.
+void refuse_unknown(const Json& json, const OrderedJson& known, const std::string& path) {
+  if (json.is_array() && known.is_array())
+    for (std::size_t i = 0; i < json.size(); ++i) refuse_unknown(json[i], known[i], path);
+  if (!json.is_object()) return;
+  for (const auto& [key, value] : json.items()) {
+    const std::string name = path.empty() ? key : path + "." + key;
+    const bool is_known = known.is_object() && known.contains(key);
+    if (!is_known || (known.at(key).is_null() && !value.is_null()))
+      throw Error(ErrorKind::checkpoint, "checkpoint",
+                  fmt::format("trainer_state.json: unknown key \"{:.80}\"", name),
+                  "was it written by this version?");
+    refuse_unknown(value, known.at(key), name);
+  }
+}
+
+std::vector<optim::GroupSettings> read_groups(const Json& optimizer) {
+  const Json& listed = field(optimizer, "groups");
+  if (!listed.is_array())
+    throw Error(ErrorKind::checkpoint, "checkpoint", "trainer_state.json: groups is no list");
+  std::vector<optim::GroupSettings> groups;
+  for (const Json& group : listed)
+    groups.push_back(
+        {text(group, "name"), number(group, "learning_rate"), number(group, "weight_decay")});
+  return groups;
+}
+
 OrderedJson best_json(const std::optional<BestRecord>& best) {
   if (!best) return nullptr;
   return {{"metric", best->metric}, {"value", best->value}, {"step", best->step}};
@@ -106,18 +141,21 @@ OrderedJson to_json(const SavedState& state) {
 }
 
 SavedState saved_state_from_json(const Json& json) {
+  require_version(json);
   SavedState state;
   TrainState& train = state.train;
   train.step = integer<std::int64_t>(json, "step");
   train.samples_seen = integer<std::uint64_t>(json, "samples_seen");
   train.tokens_seen = integer<std::uint64_t>(json, "tokens_seen");
   train.cursor = data::cursor_from_json(field(json, "cursor"));
+  if (const auto epoch = integer<std::uint64_t>(json, "epoch"); epoch != train.cursor.epoch)
+    throw Error(ErrorKind::checkpoint, "checkpoint",
+                fmt::format("trainer_state.json is of epoch {}, its data cursor of epoch {}", epoch,
+                            train.cursor.epoch));
   state.seed = integer<std::uint64_t>(field(json, "rng"), "seed");
   const Json& optimizer = field(json, "optimizer");
   state.applied_updates = integer<std::int64_t>(optimizer, "applied_updates");
-  for (const Json& group : field(optimizer, "groups"))
-    state.groups.push_back(
-        {text(group, "name"), number(group, "learning_rate"), number(group, "weight_decay")});
+  state.groups = read_groups(optimizer);
   const Json& schedule = field(json, "schedule");
   state.planned_steps = integer<std::int64_t>(schedule, "planned_steps");
   train.plateau.factor = number(schedule, "plateau_factor");
@@ -141,6 +179,7 @@ SavedState saved_state_from_json(const Json& json) {
   state.layout = {integer<int>(layout, "world_size"), text(layout, "strategy"),
                   text(layout, "precision"), integer<std::int64_t>(layout, "batch_size"),
                   integer<std::int64_t>(layout, "accumulation")};
+  refuse_unknown(json, to_json(state), "");
   return state;
 }
 
