@@ -34,12 +34,11 @@ void PartMerger::finish() const {
   for (std::size_t rank = 0; rank < state_hashes_.size(); ++rank)
     groups[state_hashes_[rank]].push_back(rank);
   if (groups.size() > 1) {
-    const auto largest = std::max_element(
-        groups.begin(), groups.end(),
-        [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
-    std::vector<std::size_t> odd;
+    std::vector<std::size_t> odd;  // all but the majority; all, where there is none
     for (const auto& [hash, ranks] : groups)
-      if (hash != largest->first) odd.insert(odd.end(), ranks.begin(), ranks.end());
+      if (2 * ranks.size() <= state_hashes_.size())
+        odd.insert(odd.end(), ranks.begin(), ranks.end());
+    std::sort(odd.begin(), odd.end());
     throw Error(ErrorKind::numeric, "checkpoint",
                 fmt::format("state that all ranks hold alike differs on rank {} of {}",
                             fmt::join(odd, ", "), state_hashes_.size()),
