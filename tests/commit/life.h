@@ -175,6 +175,23 @@ inline std::string broken_promise(const std::filesystem::path& save_dir, std::in
   return "";
 }
 
+#ifdef WMTP_FAILPOINTS
+// What saving, retention and loading pass in such a life: all but what a trainer passes before it
+// asks the engine.
+inline std::vector<failpoint::Point> engine_points() {
+  std::vector<failpoint::Point> points;
+  for (const failpoint::Point& point : failpoint::points())
+    for (const std::string_view prefix : {"save.", "retain.", "load."})
+      if (point.name.starts_with(prefix) && point.name != "save.stage.memory")
+        points.push_back(point);
+  return points;
+}
+
+inline bool can(const failpoint::Point& point, failpoint::Action action) {
+  return point.actions & (1 << static_cast<int>(action));
+}
+#endif
+
 // In memory where the system has such a folder: a kill loses nothing that fsync would save, and
 // fsync of a disk would be all that is measured.
 inline void use_fast_temp_dir() {

@@ -1,5 +1,6 @@
 #include "wmtp/core/failpoint.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,10 +51,10 @@ TEST_F(Failpoint, OnlyOnTheNamedRank) {
 }
 
 TEST_F(Failpoint, SeveralRulesCountApart) {
-  arm("save.shard.half=short;save.shard.half:nth=2=enospc;;step.begin=skip;");
+  arm("save.shard.half=short;save.shard.half:nth=2=enospc;;comm.hello=skip;");
   EXPECT_EQ(pass("save.shard.half"), Action::short_write);
   EXPECT_EQ(pass("save.shard.half"), Action::enospc);
-  EXPECT_EQ(pass("step.begin"), Action::skip);
+  EXPECT_EQ(pass("comm.hello"), Action::skip);
 }
 
 TEST_F(Failpoint, ActionsTellTheErrorNumber) {
@@ -121,10 +122,28 @@ TEST_F(Failpoint, BadSpecsAreConfigErrors) {
   EXPECT_WMTP_ERROR(arm("step.begin=sleep:"), ErrorKind::config, "no whole number");
 }
 
+TEST_F(Failpoint, WhatAPointCannotDoIsRefusedWithAllNames) {
+  int num_refused = 0;
+  for (const Point& point : points())
+    for (const Action action : {Action::kill, Action::stop, Action::eio, Action::enospc,
+                                Action::short_write, Action::sleep, Action::skip, Action::damage}) {
+      const std::string spec = fmt::format("{}={}", point.name, name_of(action));
+      if (point.actions & (1 << static_cast<int>(action))) {
+        EXPECT_NO_THROW(arm(spec)) << spec;
+        continue;
+      }
+      EXPECT_WMTP_ERROR(arm(spec), ErrorKind::config,
+                        fmt::format("{} cannot do '{}'", point.name, name_of(action)));
+      EXPECT_WMTP_ERROR(arm(spec), ErrorKind::config, "cache.rename.before cache.write.half");
+      ++num_refused;
+    }
+  EXPECT_GT(num_refused, 0);
+}
+
 TEST_F(Failpoint, ABadSpecLeavesTheOldOneArmed) {
-  arm("step.begin:nth=1+=skip");
+  arm("comm.hello:nth=1+=skip");
   EXPECT_WMTP_ERROR(arm("step.begin=explode"), ErrorKind::config, "explode");
-  EXPECT_EQ(pass("step.begin"), Action::skip);
+  EXPECT_EQ(pass("comm.hello"), Action::skip);
 }
 
 TEST_F(Failpoint, AMistypedPassageIsABug) {

@@ -279,11 +279,13 @@ def test_spoiled_steps_in_a_row_end_the_run_with_17(runs):
 @pytest.mark.parametrize("rank", [0, 1])
 def test_killed_when_the_stop_was_agreed(runs, calm2, rank):
     name = f"stop-{rank}"
-    process = runs.start(name, ranks=2, failpoint=f"step.begin:nth=1+=sleep:60;stop.agreed:rank={rank}=kill")
+    hits = runs.folder / f"{name}.hits"
+    process = runs.start(name, ranks=2, failpoint=f"step.begin:nth=1+=sleep:60;stop.agreed:rank={rank}=kill", hits=hits)
     wait_for(lambda: runs.steps(name) or process.poll() is not None)
     process.send_signal(signal.SIGTERM)
     text = process.communicate(timeout=120)[0]
     assert process.returncode in (75, 81, 137), text
+    assert f"stop.agreed {rank} 1 kill" in hits.read_text()
     runs.run(name, ranks=2)
     assert state_hash(runs.checkpoint(name, 40)) == calm2[40]
 
