@@ -30,6 +30,7 @@ constexpr std::array kPoints{
     Point{"load.manifest.read", kCall},
     Point{"load.quarantine.rename", kCall},
     Point{"load.scan.begin", kCall},
+    Point{"lock.break", kPlain},
     Point{"retain.files.half", kCall},
     Point{"retain.manifest.gone", kCall},
     Point{"save.dirs.fsync", kCall},
