@@ -62,6 +62,22 @@ TEST(Watchdog, FirstPostStands) {
   EXPECT_EQ(future.get().message, "bad sample");
 }
 
+// A rank that has told of its failure may need long to end; peers that leave for it are no new one.
+TEST(Watchdog, LeavesWithWhatItHasPosted) {
+  const Store store = Store::in_process();
+  std::promise<Failure> left;
+  Watchdog dog({.rank = 1,
+                .world = 2,
+                .store = store,
+                .beat = milliseconds(50),
+                .dead_after = milliseconds(500),
+                .leave = [&](const Failure& f) { left.set_value(f); }});
+  EXPECT_EQ(dog.post({1, 65, "bad sample"}).code, 65);
+  auto future = left.get_future();  // rank 0 never beats
+  ASSERT_EQ(future.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_EQ(future.get().code, 65);
+}
+
 TEST(Watchdog, StepLimit) {
   StepLimit limit(60);
   EXPECT_EQ(limit.limit_s(), 60);

@@ -17,17 +17,20 @@ using life::Life;
 
 // A process that takes the lock, says so with one byte, and holds it until the pipe closes.
 struct Holder {
-  Holder(const std::filesystem::path& folder, const std::string& run_id, int start_fd) {
+  Holder(const std::filesystem::path& folder, const std::string& run_id, int start_fd,
+         bool force = false) {
     std::array<int, 2> said{}, hold{};
     if (::pipe2(said.data(), O_CLOEXEC) != 0 || ::pipe2(hold.data(), O_CLOEXEC) != 0) std::abort();
     pid = ::fork();
     if (pid == 0) {
       ::close(hold[1]);
+      // Time for the others between the decision to break a lock and the deed.
+      if (force) failpoint::configure({.spec = "lock.break=sleep:30", .rank = 0, .log_path = {}});
       char go = 0;
       [[maybe_unused]] ssize_t ignored = ::read(start_fd, &go, 1);  // all start at once
       std::string answer;
       try {
-        const RunLock lock(folder, "m", this_process(run_id));
+        const RunLock lock(folder, "m", this_process(run_id), force);
         ignored = ::write(said[1], "+", 1);
         ignored = ::read(hold[0], &go, 1);
         ::_exit(0);
@@ -76,6 +79,36 @@ TEST(RunLock, OfTwoRunsThatStartAtOnceOneIsRefusedByName) {
     EXPECT_NE(refusal.find(who), std::string::npos) << refusal;
     EXPECT_EQ(runs[1 - winner].end(), 78);
     EXPECT_EQ(runs[winner].end(), 0);
+    ::close(start[0]);
+    ::close(start[1]);
+  }
+}
+
+// Each finds the same stale lock and may break it; none may break the one that another has taken
+// meanwhile.
+TEST(RunLock, OfManyForcedStartsOneWins) {
+  constexpr std::size_t kStarts = 12;
+  for (int round = 0; round < 5 * test::soak_factor(); ++round) {
+    const test::TempDir folder;
+    const RunLock stale(folder.path(), "m", {"node7", 1234, "run-x"});
+    std::array<int, 2> start{};
+    ASSERT_EQ(::pipe2(start.data(), O_CLOEXEC), 0);
+    std::vector<Holder> runs;
+    for (std::size_t i = 0; i < kStarts; ++i)
+      runs.emplace_back(folder.path(), fmt::format("run-{}", i), start[0], /*force=*/true);
+    ASSERT_EQ(::write(start[1], std::string(kStarts, 'g').data(), kStarts),
+              static_cast<ssize_t>(kStarts));
+    std::vector<std::string> winners;
+    for (std::size_t i = 0; i < kStarts; ++i) {
+      const std::string said = runs[i].said();
+      if (said == "+")
+        winners.push_back(fmt::format("run-{}\n", i));
+      else
+        EXPECT_NE(said.find("it is alive"), std::string::npos) << said;
+    }
+    ASSERT_EQ(winners.size(), 1u) << "in round " << round;
+    EXPECT_TRUE(test::slurp(folder / "m.lock").ends_with(winners[0]));
+    for (const Holder& run : runs) run.end();
     ::close(start[0]);
     ::close(start[1]);
   }

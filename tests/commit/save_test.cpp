@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <set>
+
 #include "commit/tiny_state.h"
 #include "support/crash_store.h"
 #include "support/expect_error.h"
@@ -82,7 +85,7 @@ TEST(ShardFiles, BoxesOfTheFormatsExample) {
                       m,
                       std::span(matrix).first(static_cast<std::size_t>(m.size()) * 4)});
     if (mine.end > 60) pieces.push_back({"v", storage::StoredDtype::F32, {7}, {0, 7}, vector});
-    for (const FileRecord& file : write_shards(store, folder, rank, pieces, {}))
+    for (const FileRecord& file : write_shards({store, folder, rank}, pieces, {}))
       for (const BoxRecord& box : file.boxes)
         boxes += fmt::format("{} {} {} {}\n", file.path.substr(12, 17), box.tensor,
                              storage::shape_text(box.offsets), storage::shape_text(box.shape));
@@ -208,6 +211,167 @@ TEST_F(Save, ASilentRankFailsTheSaveAfterTheTimeLimit) {
   EXPECT_TRUE(find_checkpoints(store, "/s", "tiny").empty());
 }
 
+// Ranks as threads over a vote of the test's own, one Saver each, as in a run.
+std::vector<std::string> save_steps(storage::FileSystem& files, Vote& vote, int world_size,
+                                    std::int64_t num_steps, std::chrono::milliseconds timeout) {
+  std::vector<std::string> errors(static_cast<std::size_t>(world_size));
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < world_size; ++rank)
+    ranks.emplace_back([&, rank] {
+      Saver saver({.files = files,
+                   .vote = vote,
+                   .save_dir = "/s",
+                   .model = "tiny",
+                   .run_id = "r",
+                   .rank = rank,
+                   .world_size = world_size,
+                   .timeout = timeout});
+      for (std::int64_t step = 1; step <= num_steps; ++step) try {
+          tiny::RankState state(step, rank, world_size);
+          if (step % 3 == 0) state.request().state_hash = std::to_string(rank);  // it fails
+          saver.save(state.request());
+        } catch (const Error& error) {
+          errors[static_cast<std::size_t>(rank)] += std::string(error.what()) + "\n";
+        }
+    });
+  for (std::thread& rank : ranks) rank.join();
+  return errors;
+}
+
+class CountingVote final : public Vote {
+ public:
+  void post(std::string_view key, std::string_view value) override {
+    const std::lock_guard lock(mutex_);
+    keys_.emplace(key);
+    most_ = std::max(most_, keys_.size());
+    votes_.post(key, value);
+  }
+  std::optional<std::string> wait(std::string_view key,
+                                  std::chrono::milliseconds timeout) override {
+    return votes_.wait(key, timeout);
+  }
+  void forget(std::string_view key) override {
+    const std::lock_guard lock(mutex_);
+    keys_.erase(std::string(key));
+    votes_.forget(key);
+  }
+  std::size_t most() const { return most_; }
+
+ private:
+  LocalVote votes_;
+  std::mutex mutex_;
+  std::set<std::string> keys_;
+  std::size_t most_ = 0;
+};
+
+TEST_F(Save, VotesDoNotPileUp) {
+  constexpr int kRanks = 3, kVotesOfASave = kRanks - 1 + 2;
+  for (const int world_size : {1, kRanks}) {
+    CountingVote vote;
+    CrashStore files;
+    files.create_folder("/s");
+    save_steps(files, vote, world_size, 30, std::chrono::seconds(20));
+    EXPECT_LE(vote.most(), 3u * kVotesOfASave) << world_size;
+    EXPECT_GT(vote.most(), 1u);
+  }
+}
+
+// A part is there some time after rank 0 first looks for it.
+class LateVote final : public Vote {
+ public:
+  explicit LateVote(std::chrono::milliseconds late) : late_(late) {}
+  void post(std::string_view key, std::string_view value) override { votes_.post(key, value); }
+  std::optional<std::string> wait(std::string_view key,
+                                  std::chrono::milliseconds timeout) override {
+    if (key.find("/part/") == key.npos) return votes_.wait(key, timeout);
+    const auto from = first_look_.try_emplace(std::string(key), Clock::now()).first->second + late_;
+    std::this_thread::sleep_until(std::min(from, Clock::now() + timeout));
+    return Clock::now() < from ? std::nullopt : votes_.wait(key, timeout);
+  }
+  void forget(std::string_view key) override { votes_.forget(key); }
+
+ private:
+  LocalVote votes_;
+  std::chrono::milliseconds late_;
+  std::map<std::string, Clock::time_point> first_look_;  // rank 0's thread only
+};
+
+TEST_F(Save, OneTimeLimitForThePartsOfAllRanks) {
+  LateVote vote(std::chrono::milliseconds(600));  // each in time, all together not
+  const auto errors = save_steps(store, vote, 4, 1, std::chrono::milliseconds(1000));
+  for (const std::string& error : errors) EXPECT_THAT(error, HasSubstr("no word of \"part/"));
+  EXPECT_TRUE(find_checkpoints(store, "/s", "tiny").empty());
+}
+
+TEST_F(Save, AnAbandonedSaveEndsAtTheNextBlock) {
+  constexpr std::size_t kBytes = std::size_t{32} << 20;
+  constexpr int kCalls = 12;
+  const std::vector<std::byte> values(kBytes);
+  LocalVote vote;
+  std::atomic<int> calls = 0;
+  Saver saver(
+      {.files = store, .vote = vote, .save_dir = "/s", .model = "big", .run_id = "r", .go_on = [&] {
+         if (++calls > kCalls) throw Error(ErrorKind::comm, "test", "enough");
+       }});
+  SaveRequest request;
+  request.step = 1;
+  request.trainer_state = "{}";
+  request.model = {{"w", storage::StoredDtype::F32, {kBytes / 4}, {0, kBytes / 4}, values}};
+  EXPECT_WMTP_ERROR(saver.save(request), ErrorKind::comm, "enough");
+  EXPECT_EQ(names(), ".big-1steps.tmp-r ");
+  const auto files = store.list("/s/.big-1steps.tmp-r/model");
+  ASSERT_EQ(files.size(), 1u);
+  EXPECT_LT(store.bytes("/s/.big-1steps.tmp-r/model/" + files[0].name).size(),
+            kCalls * (std::size_t{256} << 10) + 4096);
+  EXPECT_LE(calls, kCalls + 4);  // the writer and the hash each once, then the end
+}
+
+TEST_F(Save, WaitingForVotesCanBeAbandoned) {
+  LocalVote vote;
+  tiny::RankState state(1, 1, 2);
+  int calls = 0;
+  Saver saver({.files = store,
+               .vote = vote,
+               .save_dir = "/s",
+               .model = "tiny",
+               .run_id = "r",
+               .rank = 1,
+               .world_size = 2,
+               .go_on = [&] {
+                 if (++calls == 3) throw Error(ErrorKind::comm, "test", "enough");
+               }});
+  EXPECT_WMTP_ERROR(saver.save(state.request()), ErrorKind::comm, "enough");
+}
+
+TEST_F(Save, APartThatCannotBeSentIsRefusedByTheRankThatHasIt) {
+  const float value = 1;
+  tiny::RankState state(1, 1, 2);
+  for (int i = 0; i < 20'000; ++i)
+    state.request().model.push_back({fmt::format("{:0>300}", i),
+                                     storage::StoredDtype::F32,
+                                     {1},
+                                     {0, 1},
+                                     std::as_bytes(std::span(&value, 1))});
+  for (const char* folder : {"/s/t", "/s/t/model", "/s/t/optim"}) store.create_folder(folder);
+  LocalVote vote;
+  vote.post("save/0/1/1/begin", "yes t");
+  Saver saver({.files = store,
+               .vote = vote,
+               .save_dir = "/s",
+               .model = "tiny",
+               .run_id = "r",
+               .rank = 1,
+               .world_size = 2});
+  EXPECT_WMTP_ERROR(saver.save(state.request()), ErrorKind::checkpoint, "8388608 can be sent");
+  EXPECT_THAT(vote.wait("save/0/1/1/part/1", std::chrono::milliseconds(0)).value_or(""),
+              HasSubstr("no checkpoint"));
+}
+
+TEST(RankParts, WhatARankSentWrongIsNoDamagedFile) {
+  for (const char* text : {"", "[", "{}", "[1]", R"({"state":1})", R"({"state":"","model":[]})"})
+    EXPECT_WMTP_ERROR(parse_part(text, "rank 1"), ErrorKind::comm, "");
+}
+
 TEST_F(Save, FreeSpaceIsCheckedFirst) {
   store.set_free_bytes(1000);
   const auto outcome = save_with(store, "/s", 1, 2);
@@ -261,6 +425,9 @@ TEST(Vote, FilesReachOtherProcesses) {
   EXPECT_FALSE(other.wait("save/1/part/0", std::chrono::milliseconds(5)));
   one.post("save/1/part/0", std::string(100'000, 'x'));
   EXPECT_EQ(other.wait("save/1/part/0", std::chrono::milliseconds(0)), std::string(100'000, 'x'));
+  one.forget("save/1/part/0");
+  EXPECT_FALSE(other.wait("save/1/part/0", std::chrono::milliseconds(0)));
+  one.forget("save/1/part/0");  // it is gone already
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Whole runs of a tiny model, for tests of checkpoints: the real trainer over the demo corpus, some
 // milliseconds a step.
 #pragma once
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -27,7 +28,8 @@ class TinyRun {
  public:
   // BORROWS session, which is connected. `folder` holds the data; overrides follow the stage's own.
   TinyRun(comm::ProcessGroupSession& session, const std::filesystem::path& folder,
-          const TinyStage& stage, std::vector<std::string> overrides);
+          const TinyStage& stage, std::vector<std::string> overrides,
+          std::chrono::milliseconds save_limit = training::TrainerOptions{}.save_limit);
 
   training::Trainer& trainer() { return *trainer_; }
   // To the end, or until two steps after `stop_at`.

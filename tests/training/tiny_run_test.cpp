@@ -87,7 +87,8 @@ void make_tiny_data(const std::filesystem::path& folder) {
 }
 
 TinyRun::TinyRun(comm::ProcessGroupSession& session, const std::filesystem::path& folder,
-                 const TinyStage& stage, std::vector<std::string> overrides)
+                 const TinyStage& stage, std::vector<std::string> overrides,
+                 std::chrono::milliseconds save_limit)
     : config_(load(folder, stage, std::move(overrides), session.world())) {
   // Votes count per run id: each of several trainers of one process has its own.
   static int num_runs = 0;
@@ -96,7 +97,8 @@ TinyRun::TinyRun(comm::ProcessGroupSession& session, const std::filesystem::path
       c10::Device(c10::DeviceType::CPU), session.rank(), session.world(), std::int64_t{1} << 34,
       [](const std::string&) -> std::optional<std::string> { return std::nullopt; }};
   trainer_ = std::make_unique<training::Trainer>(
-      config_, site, session, training::TrainerOptions{id, id, "test", false, false});
+      config_, site, session,
+      training::TrainerOptions{id, id, "test", false, false, nullptr, save_limit});
 }
 
 training::RunEnd TinyRun::run(std::optional<std::int64_t> stop_at) {

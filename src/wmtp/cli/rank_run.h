@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "wmtp/cli/command.h"
+#include "wmtp/cli/report.h"
 #include "wmtp/comm/session.h"
 #include "wmtp/training/run/train_state.h"
 
@@ -34,5 +35,17 @@ struct RankRun {
 // failed. However it ends, <run_dir>/last_exit.json says so, where there is a run folder.
 int run_as_rank(const Session& session, RankRun run,
                 const std::function<int(comm::ProcessGroupSession&)>& body);
+
+// Runs `work`, and tells the others of its failure before the caller's objects are destroyed: where
+// that takes long, a rank that waits for this one would call it a hang.
+template <class Work>
+auto telling_failures(comm::ProcessGroupSession& group, Work&& work) {
+  try {
+    return work();
+  } catch (const std::exception& thrown) {
+    group.tell(as_error(thrown));
+    throw;
+  }
+}
 
 }  // namespace wmtp::cli

@@ -107,11 +107,18 @@ void ProcessGroupSession::abort_groups() noexcept {
   if (reduce_) reduce_->abort();
 }
 
-Failure ProcessGroupSession::settle(const Error& error) {
+Failure ProcessGroupSession::tell(const Error& error) {
+  if (told_) return *told_;
   const Failure mine{rank(), static_cast<int>(exit_code(error.kind())), error.what()};
   std::optional<Failure> theirs;
   if (error.kind() == ErrorKind::comm) theirs = watchdog_->posted(kCausePatience);
-  const Failure cause = theirs ? *theirs : watchdog_->post(mine);
+  told_ = theirs ? *theirs : watchdog_->post(mine);
+  watchdog_->enter("failure", kShutdownLimit);
+  return *told_;
+}
+
+Failure ProcessGroupSession::settle(const Error& error) {
+  const Failure cause = tell(error);
   abort_groups();
   if (rank() == 0 && cause.rank != rank())
     log::error("comm", "root cause on rank {}: {}", cause.rank, cause.message);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,7 +59,9 @@ class ProcessGroupSession {
 
   // One code for all: what to leave with after `error`. An error of our own is posted for the
   // others; an Error comm waits 0.5 s for another rank's post and takes it over, else it is 75.
-  // Aborts the groups.
+  // The first call counts. BLOCKS for a store call. The process then has 30 s to end by itself.
+  Failure tell(const Error& error);
+  // tell(), then aborts the groups.
   Failure settle(const Error& error);
 
   // COLLECTIVE, BLOCKS. Orderly end: groups closed in order, the store last.
@@ -74,6 +77,7 @@ class ProcessGroupSession {
   Rendezvous meeting_;
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<Communicator> gather_, reduce_;
+  std::optional<Failure> told_;
   bool finished_ = false;
 };
 

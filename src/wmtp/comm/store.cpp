@@ -143,4 +143,8 @@ std::int64_t Store::add(const std::string& key, std::int64_t delta) const {
   return guarded("count", key, [&] { return body_->store->add(key, delta); });
 }
 
+void Store::remove(const std::string& key) const {
+  guarded("remove", key, [&] { body_->store->deleteKey(key); });
+}
+
 }  // namespace wmtp::comm

@@ -45,6 +45,9 @@ class Store {
   // The value that stands afterwards: `value`, or what another rank had written before.
   std::string set_if_absent(const std::string& key, std::string_view value) const;
   std::int64_t add(const std::string& key, std::int64_t delta) const;
+  // A key that is not there is fine. The file of a file store keeps its bytes, the memory of all
+  // processes that have it open is freed when they next ask for something.
+  void remove(const std::string& key) const;
 
   struct Body;  // comm/store_body.h
   const Body& body() const { return *body_; }

@@ -42,12 +42,19 @@ void Watchdog::State::write_hang_file(const HangReport& report, std::int64_t ste
   ::close(fd);
 }
 
-void Watchdog::State::leave_once(const Failure& failure) {
+Failure Watchdog::State::remember(const Failure& posted) {
+  const std::lock_guard lock(mutex);
+  if (!standing) standing = posted;
+  return *standing;
+}
+
+void Watchdog::State::leave_once(Failure failure) {
   {
     const std::lock_guard lock(mutex);
     if (left || stop) return;
     left = true;
     stop = true;
+    failure = standing.value_or(failure);
   }
   changed.notify_all();
   if (options.leave) options.leave(failure);
@@ -135,13 +142,13 @@ void Watchdog::observe(const std::string& group, std::shared_ptr<const Collectiv
 }
 
 Failure Watchdog::post(const Failure& mine) {
-  if (state_->options.world == 1) return mine;
+  if (state_->options.world == 1) return state_->remember(mine);
   try {
-    return decode_post(state_->post_store.set_if_absent(kFailureKey,
-                                                        encode(Post{mine, state_->options.rank})))
-        .failure;
+    const std::string text =
+        state_->post_store.set_if_absent(kFailureKey, encode(Post{mine, state_->options.rank}));
+    return state_->remember(decode_post(text).failure);
   } catch (const Error&) {
-    return mine;  // nobody left to tell
+    return state_->remember(mine);  // nobody left to tell
   }
 }
 
@@ -151,7 +158,7 @@ std::optional<Failure> Watchdog::posted(milliseconds patience) {
   try {
     do {
       if (const auto text = state_->post_store.try_get(kFailureKey))
-        return decode_post(*text).failure;
+        return state_->remember(decode_post(*text).failure);
       std::this_thread::sleep_for(milliseconds(20));
     } while (Clock::now() < until);
   } catch (const std::exception&) {  // the store went with rank 0

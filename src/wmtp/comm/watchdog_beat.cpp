@@ -55,7 +55,7 @@ bool Watchdog::State::handle_posts() {
     outgoing = to_post;
   }
   if (outgoing) {
-    beat_store.set_if_absent(kFailureKey, encode(*outgoing));
+    remember(decode_post(beat_store.set_if_absent(kFailureKey, encode(*outgoing))).failure);
     const std::lock_guard lock(mutex);
     to_post.reset();
     changed.notify_all();
@@ -67,8 +67,8 @@ bool Watchdog::State::handle_posts() {
     write_hang_file(found, mine.step);
     lock.unlock();
     const Failure failure{*dead, 75, found.headline};
-    beat_store.set_if_absent(kFailureKey, encode(Post{failure, options.rank}));
-    leave_once(failure);
+    const Post ours{failure, options.rank};
+    leave_once(decode_post(beat_store.set_if_absent(kFailureKey, encode(ours))).failure);
     return true;
   }
   if (const auto text = beat_store.try_get(kFailureKey)) {

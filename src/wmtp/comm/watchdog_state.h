@@ -49,6 +49,7 @@ struct Watchdog::State {
   std::map<std::string, std::shared_ptr<const CollectiveLog>> logs;
   std::map<int, std::pair<RankState, Clock::time_point>> seen;  // peer -> state, when it changed
   std::optional<Post> to_post;
+  std::optional<Failure> standing;  // post, as far as this process knows
   bool stop = false, beating_done = false, left = false;
   Clock::time_point last_store_answer = Clock::now();
 
@@ -62,7 +63,8 @@ struct Watchdog::State {
   }
   HangReport report(const std::string& cause);
   void write_hang_file(const HangReport& report, std::int64_t step) const;
-  void leave_once(const Failure& failure);
+  Failure remember(const Failure& posted);  // the first one; returns it
+  void leave_once(Failure failure);         // with the standing post, where there is one
 
   void deadline_loop();
   void expire(std::unique_lock<std::mutex>& lock);

@@ -3,13 +3,14 @@
 #include <charconv>
 
 #include "wmtp/commit/manifest_text.h"
+#include "wmtp/commit/vote.h"
 #include "wmtp/core/error.h"
 
 namespace wmtp::commit {
 namespace {
 
 constexpr std::size_t kMaxTensors = 1'000'000, kMaxBoxes = 4'000'000, kMaxNameBytes = 4096;
-constexpr JsonLimits kPartLimits{.max_bytes = std::size_t{16} << 20, .max_depth = 8};
+constexpr JsonLimits kPartLimits{.max_bytes = kMaxVoteBytes, .max_depth = 8};
 
 bool is_hex(std::string_view text) {
   return text.find_first_not_of("0123456789abcdef") == text.npos;
@@ -143,8 +144,8 @@ std::vector<FileRecord> read_files(const Json& list, const std::string& path) {
   return files;
 }
 
-RankPart parse_part(std::string_view text, std::string_view origin) {
-  const Json root = parse_json(text, origin, kPartLimits, ErrorKind::comm);
+RankPart parse_part(std::string_view text, std::string_view origin) try {
+  const Json root = parse_json(text, origin, kPartLimits);
   FieldReader fields(root, std::string(origin));
   RankPart part;
   part.state_hash = fields.text("state");
@@ -153,6 +154,8 @@ RankPart parse_part(std::string_view text, std::string_view origin) {
   part.files = read_files(fields.at("files"), "files");
   fields.finish();
   return part;
+} catch (const Error& error) {  // no file is to blame: it came from another rank
+  throw Error(ErrorKind::comm, "checkpoint", error.fact(), error.hint());
 }
 
 }  // namespace wmtp::commit

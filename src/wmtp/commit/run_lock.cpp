@@ -14,12 +14,16 @@
 #include <optional>
 #include <thread>
 
+#include "wmtp/core/failpoint.h"
+#include "wmtp/core/time.h"
 #include "wmtp/storage/file_system.h"
 
 namespace wmtp::commit {
 namespace {
 
-constexpr int kMaxTries = 16;
+constexpr int kMaxTries = 50;
+constexpr std::chrono::milliseconds kPause{10};
+constexpr std::chrono::seconds kTurnPatience{30};
 
 // "host pid run_id\n"; a torn or strange line is nobody's.
 std::optional<LockHolder> read_holder(int fd) {
@@ -36,15 +40,6 @@ std::optional<LockHolder> read_holder(int fd) {
   return holder;
 }
 
-// Between taking the lock and writing its name a holder is nobody; that is soon over.
-std::optional<LockHolder> await_holder(int fd) {
-  for (int i = 0; i < 50; ++i) {
-    if (auto holder = read_holder(fd)) return holder;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return std::nullopt;
-}
-
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::optional<LockHolder>& holder,
                          std::string_view hint) {
   const std::string who =
@@ -56,6 +51,35 @@ std::optional<LockHolder> await_holder(int fd) {
 
 bool is_alive(const LockHolder& holder) {
   return holder.pid > 0 && (::kill(holder.pid, 0) == 0 || errno == EPERM);
+}
+
+storage::Descriptor open_file(const std::filesystem::path& path) {
+  storage::Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) throw storage::FileError(errno, "open", path);
+  return file;
+}
+
+bool try_flock(const storage::Descriptor& file, const std::filesystem::path& path) {
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) return true;
+  if (errno != EWOULDBLOCK) throw storage::FileError(errno, "lock", path);
+  return false;
+}
+
+// One start at a time looks at the lock and takes or breaks it, until the descriptor closes.
+// Otherwise the second of two that break the same stale lock would remove the file that the first
+// has just made, or one whose new holder has not written its name yet.
+storage::Descriptor take_turn(const std::filesystem::path& path) {
+  storage::Descriptor file = open_file(path);
+  const auto begun = Clock::now();
+  while (!try_flock(file, path)) {
+    if (Clock::now() - begun > kTurnPatience)
+      throw Error(ErrorKind::config, "checkpoint",
+                  fmt::format("another start has kept {} locked for {} s", path.string(),
+                              kTurnPatience.count()),
+                  "if no other run is starting here, remove that file");
+    std::this_thread::sleep_for(kPause);
+  }
+  return file;
 }
 
 bool same_file(int fd, const std::filesystem::path& path) {
@@ -76,26 +100,29 @@ LockHolder this_process(std::string run_id) {
 RunLock::RunLock(const std::filesystem::path& save_dir, std::string_view model,
                  const LockHolder& me, bool force)
     : path_(save_dir / fmt::format("{}.lock", model)) {
-  for (int i = 0; i < kMaxTries; ++i)
+  const storage::Descriptor turn = take_turn(save_dir / fmt::format(".{}.lock.turn", model));
+  for (int i = 0; i < kMaxTries; ++i) {
     if (try_lock(me, force)) return;
-  refuse(path_, std::nullopt, "its lock file keeps changing; try again");
+    std::this_thread::sleep_for(kPause);
+  }
+  refuse(path_, std::nullopt, "it names no holder: if no run saves here, remove that file");
 }
 
 bool RunLock::try_lock(const LockHolder& me, bool force) {
-  file_ =
-      storage::Descriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file_) throw storage::FileError(errno, "open", path_);
-  const bool locked = ::flock(file_.get(), LOCK_EX | LOCK_NB) == 0;
-  if (!locked && errno != EWOULDBLOCK) throw storage::FileError(errno, "lock", path_);
-  const auto holder = locked ? read_holder(file_.get()) : await_holder(file_.get());
+  file_ = open_file(path_);
+  const bool locked = try_flock(file_, path_);
+  const auto holder = read_holder(file_.get());
   if (!locked) {
+    if (!holder) return false;  // it is letting go
     if (!force) refuse(path_, holder, "stop that run first, or save to another folder");
-    if (!holder || (holder->host == me.host && is_alive(*holder)))
+    if (holder->host == me.host && is_alive(*holder))
       refuse(path_, holder, "it is alive: --force-unlock takes over stale locks only");
-    ::unlink(path_.c_str());  // held by a host that is gone; start over with a file of our own
+    failpoint::pass("lock.break");
+    // Held by a host that is gone; start over with a file of our own.
+    if (same_file(file_.get(), path_)) ::unlink(path_.c_str());
     return false;
   }
-  if (!same_file(file_.get(), path_)) return false;  // replaced between open and lock
+  if (!same_file(file_.get(), path_)) return false;  // removed between open and lock
   if (holder && holder->host != me.host && holder->run_id != me.run_id && !force)
     refuse(path_, holder, "if that run is dead, --force-unlock takes its place");
   const std::string line = fmt::format("{} {} {}\n", me.host, me.pid, me.run_id);

@@ -22,6 +22,7 @@ class RunLock {
   // leaves nothing behind. One of another host that did not let go may be alive where locks do not
   // reach (some network file systems): refused, unless it is the same run or `force` is set.
   // `force` also breaks a lock that is held elsewhere, never that of a living process of this host.
+  // BLOCKS while another start is at it (<save_dir>/.<model>.lock.turn): of any number one wins.
   RunLock(const std::filesystem::path& save_dir, std::string_view model, const LockHolder& me,
           bool force = false);
   RunLock(RunLock&&) noexcept = default;

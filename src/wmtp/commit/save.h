@@ -8,12 +8,14 @@
 #pragma once
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "wmtp/commit/manifest_text.h"
 #include "wmtp/commit/shard_writer.h"
 #include "wmtp/commit/vote.h"
+#include "wmtp/core/time.h"
 #include "wmtp/storage/file_system.h"
 
 namespace wmtp::commit {
@@ -27,6 +29,9 @@ struct SaveSite {
   int rank = 0, world_size = 1;
   std::string attempt = "0";  // run token and restart count: votes of another start do not count
   std::chrono::milliseconds timeout{600'000};  // for the slowest rank
+  // Called between blocks, files and looks at the vote: a sign of life, and what it throws gives
+  // the save up. A call into the file system that is under way is not cut short. THREADS: any.
+  std::function<void()> go_on = [] {};
 };
 
 struct TextFile {
@@ -42,9 +47,8 @@ struct SaveRequest {
   std::string state_hash;                 // of the state that all ranks hold alike; may be empty
   std::string hindrance;                  // why this rank cannot write: the save fails on all
   // Rank 0 only:
-  std::string trainer_state;      // trainer_state_text()
-  std::vector<TextFile> texts;    // config.yaml, config.json
-  std::uint64_t total_bytes = 0;  // of all ranks' pieces; 0: this rank's times world_size
+  std::string trainer_state;    // trainer_state_text()
+  std::vector<TextFile> texts;  // config.yaml, config.json
 };
 
 struct SaveReport {
@@ -60,9 +64,10 @@ class Saver {
 
   // COLLECTIVE through the vote: all ranks, same order of saves. BLOCKS. Returns on all ranks when
   // it is committed, or throws on all: ErrorKind::numeric when ranks hold different state, comm
-  // after a time-out, otherwise io or checkpoint. A failed save leaves the other checkpoints
-  // untouched; its temporary folder goes when the next save begins. REQUIRES rank 0 to hold the
-  // run's lock.
+  // after a time-out, otherwise io or checkpoint. One limit is not shared: a rank that hears no
+  // decision for 2 x timeout after its own part throws comm, even if rank 0, slower than that,
+  // commits later. A failed save leaves the other checkpoints untouched; its temporary folder goes
+  // when the next save begins. REQUIRES rank 0 to hold the run's lock.
   SaveReport save(const SaveRequest& request);
 
  private:
@@ -79,12 +84,16 @@ class Saver {
   void write_manifest(const std::filesystem::path& folder, Manifest& manifest);
   void publish(const std::filesystem::path& folder, const std::string& name);
   std::string key(std::string_view what) const;
-  std::string wait_for(std::string_view what, std::chrono::milliseconds timeout) const;
+  // Until `timeout` after `since`.
+  std::string wait_for(std::string_view what, Clock::time_point since,
+                       std::chrono::milliseconds timeout) const;
+  void forget_earlier();
   void post(std::string_view what, std::string_view value) const;
 
   SaveSite site_;
   std::int64_t num_saves_ = 0, step_ = 0;
   std::string committed_;  // the newest of ours; one whose last fsync failed is to be written anew
+  std::vector<std::string> earlier_;  // rank 0: saves whose votes may still be read
 };
 
 }  // namespace wmtp::commit

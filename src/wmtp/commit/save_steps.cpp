@@ -43,9 +43,8 @@ FileRecord text_record(std::string_view name, std::string_view text) {
 
 void Saver::check_free_space(const SaveRequest& request) const {
   const std::uint64_t own = bytes_of(request.model) + bytes_of(request.optim);
-  std::uint64_t need = request.total_bytes > 0 ? request.total_bytes
-                                               : own * static_cast<std::uint64_t>(site_.world_size);
-  need += kSlackBytes + request.trainer_state.size();
+  const std::uint64_t need = own * static_cast<std::uint64_t>(site_.world_size) + kSlackBytes +
+                             request.trainer_state.size();
   if (const std::uint64_t free = site_.files.free_bytes(site_.save_dir); free < need)
     throw storage::FileError(ENOSPC, fmt::format("save {} bytes where {} are free:", need, free),
                              site_.save_dir);

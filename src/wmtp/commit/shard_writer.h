@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,13 +29,19 @@ void check_pieces(std::span<const TensorPiece> pieces);
 TensorTable table_of(std::span<const TensorPiece> pieces);
 std::uint64_t bytes_of(std::span<const TensorPiece> pieces);
 
-// BLOCKS. Writes, fsyncs and closes the shard files of a rank, at most three in each part's folder;
-// the folders exist. Any failure is a FileError, and then the whole save has failed. Returns the
-// records of all files, paths relative to the checkpoint's folder. CRCs are computed on the way,
-// SHA-256 of all files beside the writing.
-std::vector<FileRecord> write_shards(storage::FileSystem& files,
-                                     const std::filesystem::path& checkpoint, int rank,
-                                     std::span<const TensorPiece> model,
+// BORROWS `files`.
+struct ShardSite {
+  storage::FileSystem& files;
+  std::filesystem::path checkpoint;  // the folders of its parts exist
+  int rank = 0;
+  std::function<void()> go_on = [] {};  // SaveSite's; the hashes ask it too
+};
+
+// BLOCKS. Writes, fsyncs and closes the shard files of a rank, at most three in each part's folder.
+// Any failure is a FileError, and then the whole save has failed. Returns the records of all files,
+// paths relative to the checkpoint's folder. CRCs are computed on the way, SHA-256 of all files
+// beside the writing.
+std::vector<FileRecord> write_shards(const ShardSite& site, std::span<const TensorPiece> model,
                                      std::span<const TensorPiece> optim);
 
 }  // namespace wmtp::commit

@@ -16,8 +16,6 @@
 namespace wmtp::commit {
 namespace {
 
-constexpr std::size_t kMaxValueBytes = std::size_t{16} << 20;
-
 std::string file_name(std::string_view key) {
   std::string name(key);
   std::replace(name.begin(), name.end(), '/', '+');
@@ -40,6 +38,11 @@ std::optional<std::string> LocalVote::wait(std::string_view key,
   const auto there = [&] { return values_.find(key) != values_.end(); };
   if (!posted_.wait_for(lock, timeout, there)) return std::nullopt;
   return values_.find(key)->second;
+}
+
+void LocalVote::forget(std::string_view key) {
+  const std::lock_guard lock(mutex_);
+  if (const auto at = values_.find(key); at != values_.end()) values_.erase(at);
 }
 
 void FileVote::post(std::string_view key, std::string_view value) {
@@ -66,7 +69,13 @@ std::optional<std::string> FileVote::wait(std::string_view key, std::chrono::mil
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(5000));
   }
-  return read_file(path, kMaxValueBytes, ErrorKind::comm);
+  return read_file(path, kMaxVoteBytes, ErrorKind::comm);
+}
+
+void FileVote::forget(std::string_view key) {
+  const std::filesystem::path path = folder_ / file_name(key);
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT)
+    throw storage::FileError(errno, "remove", path);
 }
 
 }  // namespace wmtp::commit

@@ -15,6 +15,9 @@ constexpr unsigned kFileMode = 0600;
 constexpr std::size_t kAlignment = 4096;
 constexpr std::size_t kBlockBytes = std::size_t{4} << 20;
 constexpr std::uint64_t kDirectBytes = 4 * kBlockBytes;  // smaller files: not worth the set-up
+// Where the page cache takes the bytes, one fsync of them all could last for many minutes, and who
+// watches the writing could not tell it from a server that hangs.
+constexpr std::uint64_t kUnsyncedBytes = std::uint64_t{1} << 30;
 
 }  // namespace
 
@@ -41,7 +44,7 @@ void LocalOutput::write(std::span<const std::byte> bytes) {
   if (!blocks_[0].bytes) {
     write_at(bytes, written_);
     written_ += bytes.size();
-    return;
+    return push_out();
   }
   while (!bytes.empty()) {
     Block& block = blocks_[current_];
@@ -64,6 +67,13 @@ void LocalOutput::send_block() {
   written_ += filled_;
   filled_ = 0;
   current_ = (current_ + 1) % blocks_.size();
+  push_out();
+}
+
+void LocalOutput::push_out() {
+  if (written_ - synced_ < kUnsyncedBytes) return;
+  if (::fdatasync(file_.get()) != 0) throw FileError(errno, "fsync", path_);
+  synced_ = written_;
 }
 
 void LocalOutput::finish_blocks() {

@@ -30,12 +30,13 @@ class LocalOutput final : public OutputFile {
     std::future<void> sent;
   };
   void send_block();
+  void push_out();  // what is unsynced, once it is much
   void finish_blocks();
   void write_at(std::span<const std::byte> bytes, std::uint64_t offset);
 
   std::filesystem::path path_;
   Descriptor file_;
-  std::uint64_t written_ = 0;
+  std::uint64_t written_ = 0, synced_ = 0;
   std::size_t filled_ = 0;            // of the block that is being filled
   std::array<Block, 2> blocks_ = {};  // no memory: plain writes. After file_: its writes end first
   std::size_t current_ = 0;

@@ -189,9 +189,11 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
       report->resumed(trainer.state().step, resumption->name, resumption->saved_ranks);
     }
   }
-  const training::RunEnd end = trainer.run(report ? &*report : nullptr,
-                                           {.stop = [&stop] { return stop.requested(); },
-                                            .save_now = [&stop] { return stop.save_requested(); }});
+  const training::RunEnd end = telling_failures(group, [&] {
+    return trainer.run(report ? &*report : nullptr,
+                       {.stop = [&stop] { return stop.requested(); },
+                        .save_now = [&stop] { return stop.save_requested(); }});
+  });
   const bool saved = end == training::RunEnd::stopped_saved;
   const bool stopped = saved || end == training::RunEnd::stopped;
   std::vector<std::pair<std::string, std::string>> paths;

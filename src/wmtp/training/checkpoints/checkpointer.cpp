@@ -21,6 +21,8 @@
 namespace wmtp::training {
 namespace {
 
+constexpr std::chrono::milliseconds kLook{200};
+
 void make_folder(const std::filesystem::path& folder) {
   std::error_code status;
   std::filesystem::create_directories(folder, status);
@@ -46,16 +48,21 @@ Checkpointer::Checkpointer(CheckpointSite site, comm::ProcessGroupSession& sessi
                           found.empty() ? std::nullopt : std::optional(found.front().step)});
   }
   session.gather_group().barrier("checkpoints");
-  const commit::SaveSite shared{files_,       vote_,          site_.save_dir,  site_.model,
-                                site_.run_id, session.rank(), session.world(), site_.start_id};
+  commit::SaveSite shared{files_,       vote_,          site_.save_dir,  site_.model,
+                          site_.run_id, session.rank(), session.world(), site_.start_id};
   commit::probe_shared_folder(shared);
+  shared.go_on = [this] {
+    ++num_signs_;
+    if (abandoned_)
+      throw Error(ErrorKind::comm, "checkpoint", "the run is failing: the save was given up");
+  };
   saver_ = std::make_unique<commit::Saver>(shared);
   writer_ = std::thread([this] { work(); });
 }
 
 Checkpointer::~Checkpointer() {
   // The run is failing: the ranks that a save under way waits for may be gone.
-  if (std::uncaught_exceptions() > 0) vote_.cancel();
+  if (std::uncaught_exceptions() > 0) abandoned_ = true;
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
@@ -129,7 +136,12 @@ void Checkpointer::save(TrainableModel& model, const SavedState& state, SaveMark
 
 void Checkpointer::wait() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !job_; });
+  std::uint64_t seen = num_signs_;
+  while (!changed_.wait_for(lock, kLook, [this] { return !job_; }))
+    if (const std::uint64_t now = num_signs_; now != seen) {
+      seen = now;
+      session_.watchdog().progress();
+    }
 }
 
 void Checkpointer::end_in_order() {

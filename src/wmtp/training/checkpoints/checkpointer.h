@@ -1,6 +1,7 @@
 // Saves of a run: the state is copied aside, a thread writes and commits it, training goes on. One
 // save at a time; what went wrong surfaces at the next step boundary.
 #pragma once
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <filesystem>
@@ -61,7 +62,9 @@ class Checkpointer {
   // holder), clears what killed runs left and records the start (Error internal in a restart
   // storm). BORROWS session.
   Checkpointer(CheckpointSite site, comm::ProcessGroupSession& session);
-  ~Checkpointer();  // waits for the save under way; while an exception passes, abandons it
+  // Waits for the save under way; while an exception passes, abandons it after the block or fsync
+  // it is at.
+  ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
 
@@ -79,7 +82,9 @@ class Checkpointer {
   // Saves that ended since the last call. Error io after max_failed_saves failures in a row,
   // numeric where the ranks' states differ.
   std::vector<SaveOutcome> outcomes();
-  void wait();               // BLOCKS until the writer is idle
+  // BLOCKS until the writer is idle; what the writer gets done is progress of the watchdog's
+  // section.
+  void wait();
   bool any_rank(bool mine);  // COLLECTIVE: whether it is true on any
   void end_in_order();       // the run is done or saved: its starts are no restart storm
 
@@ -104,6 +109,8 @@ class Checkpointer {
   std::int64_t failed_in_a_row_ = 0;
   bool short_memory_told_ = false;
 
+  std::atomic<bool> abandoned_ = false;
+  std::atomic<std::uint64_t> num_signs_ = 0;  // of life, by the writer
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Job> job_;  // waiting or running

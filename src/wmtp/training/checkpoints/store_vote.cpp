@@ -7,8 +7,6 @@
 namespace wmtp::training {
 namespace {
 
-// A rank's part of the manifest of a large model.
-constexpr std::size_t kMaxVoteBytes = std::size_t{64} << 20;
 constexpr std::chrono::milliseconds kPause{2};
 
 }  // namespace
@@ -23,10 +21,14 @@ std::optional<std::string> StoreVote::wait(std::string_view key,
   const auto begun = Clock::now();
   const std::string name(key);
   while (true) {
-    if (auto value = store_.try_get(name, kMaxVoteBytes)) return value;
-    if (cancelled_ || Clock::now() - begun > timeout) return std::nullopt;
+    if (auto value = store_.try_get(name, commit::kMaxVoteBytes)) return value;
+    if (Clock::now() - begun > timeout) return std::nullopt;
     std::this_thread::sleep_for(kPause);
   }
+}
+
+void StoreVote::forget(std::string_view key) {
+  store_.remove(std::string(key));
 }
 
 }  // namespace wmtp::training

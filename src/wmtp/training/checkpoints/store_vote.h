@@ -1,8 +1,6 @@
 // The votes of a save over the run's own store, on a connection of their own: the writer thread
 // never waits for the training thread, and never calls a collective.
 #pragma once
-#include <atomic>
-
 #include "wmtp/comm/store.h"
 #include "wmtp/commit/vote.h"
 
@@ -16,12 +14,10 @@ class StoreVote final : public commit::Vote {
 
   void post(std::string_view key, std::string_view value) override;
   std::optional<std::string> wait(std::string_view key, std::chrono::milliseconds timeout) override;
-  // Every wait, under way or to come, ends with nothing. THREADS: any.
-  void cancel() { cancelled_ = true; }
+  void forget(std::string_view key) override;
 
  private:
   comm::Store store_;
-  std::atomic<bool> cancelled_ = false;
 };
 
 }  // namespace wmtp::training

@@ -223,8 +223,8 @@ RunEnd Trainer::run(RunReport* report, const Requests& requests) {
     watchdog.enter("step",
                    std::chrono::milliseconds(static_cast<std::int64_t>(limit.limit_s() * 1e3)));
   }
-  watchdog.enter("end of the run", std::chrono::milliseconds(0));
   settle(/*keep=*/0, report);
+  watchdog.enter("end of the run", options_.save_limit);
   const bool stopped = stop_agreed_ && state_.step < num_steps_;
   if (stopped) failpoint::pass("stop.agreed");
   if (stopped && !save_the_end(/*final=*/false, report)) return RunEnd::stopped;
@@ -233,6 +233,7 @@ RunEnd Trainer::run(RunReport* report, const Requests& requests) {
                 fmt::format("the end of the run, step {}, could not be saved", state_.step),
                 "the log says why; the same command goes on from the last checkpoint");
   checkpointer_->wait();
+  watchdog.enter("end of the run", std::chrono::milliseconds(0));
   tell_saves(report);
   checkpointer_->end_in_order();
   if (stopped) return RunEnd::stopped_saved;
@@ -253,6 +254,8 @@ bool Trainer::save_the_end(bool final, RunReport* report) {
   for (int tries = 0;; ++tries) {
     checkpointer_->wait();
     tell_saves(report);
+    // Others may still be writing, each under its own limit.
+    session_.watchdog().enter("end of the run", std::chrono::milliseconds(0));
     // A rank that did not hear of a commit takes part in the next try, which finds it done.
     const bool missing = checkpointer_->any_rank(last_committed_step_ != state_.step);
     if (!missing && final) checkpointer_->point(commit::Pointer::final, state_.step);
@@ -289,7 +292,7 @@ SavedState Trainer::saved_state() {
 
 void Trainer::save(bool final, bool wait, RunReport* report) {
   settle(/*keep=*/0, report);
-  session_.watchdog().enter("save", std::chrono::milliseconds(0));
+  session_.watchdog().enter("save", options_.save_limit);
   if (report) report->saving(state_.step);
   checkpointer_->save(*model_, saved_state(), {.best = is_new_best(), .final = final}, wait);
   save_agreed_ = save_put_off_ = busy_told_ = false;

@@ -32,6 +32,9 @@ struct TrainerOptions {
   std::string version;   // of the program
   bool allow_fresh_start = false, force_unlock = false;
   RunProgress* progress = nullptr;  // BORROWED; kept up to date
+  // The training thread waits for a save at most this long without progress. Its own rank's: who
+  // waits for another rank has the limits of commit::SaveSite.
+  std::chrono::milliseconds save_limit = std::chrono::seconds(300);
 };
 
 // What people ask of a running run; each is asked before every step, and one yes of any rank
