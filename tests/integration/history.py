@@ -46,7 +46,8 @@ class History:
             if '"saved"' in line:
                 step = json.loads(line)["step"]
                 self.hashes[step] = content_hash(runs.checkpoint(name, step))
-                shutil.rmtree(runs.checkpoint(name, step))
+                # Away at once: the run itself clears what looks half removed.
+                shutil.rmtree(runs.checkpoint(name, step).rename(runs.folder / f"{name}-hashed"))
         assert process.wait() == 0, text
         self.losses = losses_by_step(runs, name)
 

@@ -18,7 +18,7 @@ from tiny_runs import TinyRuns, children, events, state_hash
 SOAK = int(os.environ.get("WMTP_SOAK", "1"))  # 20: 1,000 kills
 RANKS = (2, 3)                                # of each storm; at the same time: a restart waits for a second
 KILLS = 25 * min(SOAK, 20)                    # each
-STEPS = 15 * KILLS                            # of which a kill lets pass 20 at most, 11 on average
+STEPS = 16 * KILLS                            # of which a kill lets pass 20 at most, 11 on average
 EVERY = 2
 
 
@@ -101,9 +101,11 @@ def test_fifty_kills_change_nothing(wmtp, tmp_path):
     storms = [Storm(runs, ranks) for ranks in RANKS]
     for storm in storms:
         storm.start()
-    histories = [History(runs, f"calm{ranks}", ranks=ranks) for ranks in RANKS]
-    for storm in storms:
-        storm.join()
+    try:
+        histories = [History(runs, f"calm{ranks}", ranks=ranks) for ranks in RANKS]
+    finally:
+        for storm in storms:
+            storm.join()
     wrong = [[text for told, found in storm.seen for text in history.complaints_of(found, told)]
              for storm, history in zip(storms, histories)]
     print(f"\nG2: {sum(storm.kills for storm in storms)} kills in training, {sum(map(len, wrong))} checkpoints lost")
