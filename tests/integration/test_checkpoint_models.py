@@ -1,5 +1,6 @@
 """Checkpoints of real runs as models: for Python's readers, for exports, and for every key that names one."""
 import json
+import re
 import shutil
 
 import pytest
@@ -8,6 +9,8 @@ from tiny_runs import TinyRuns, error_of, state_hash
 
 torch = pytest.importorskip("torch")
 safetensors_torch = pytest.importorskip("safetensors.torch")
+
+HEAD_DIM = 16  # of tiny_runs.py
 
 
 @pytest.fixture(scope="module")
@@ -153,22 +156,72 @@ def test_adapters_alone_need_their_base(wmtp, adapted, full, tmp_path):
         hidden.rename(full.checkpoint("run", 20))
 
 
-def test_a_warm_start_takes_the_weights_alone(full, adapted):
-    """The first validation of a run that starts from a checkpoint is the last one of the run before."""
-    def validations(done):
-        lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-        return [line["loss"] for line in lines if line["type"] == "eval"]
+def validations(done):
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return [line["loss"] for line in lines if line["type"] == "eval"]
 
+
+def first_validation(runs, name, path):
+    """Of a run that starts from that model; None: from drawn weights, as the configuration has it."""
+    model = {} if path is None else {"models__policy__path": str(path), "models__policy__init": "pretrained",
+                                     "models__policy__params": {}}
+    return validations(runs.run(name, training__eval_at_start=True, training__max_steps=1, **model))[0]
+
+
+@pytest.fixture(scope="module")
+def fresh(full):
+    """The first validation of a run that starts from nothing."""
+    return first_validation(full, "fresh", None)
+
+
+def test_a_warm_start_takes_the_weights_alone(full, fresh):
+    """The first validation of a run that starts from a checkpoint is the last one of the run before."""
     last = validations(full.run("again", "--resume", full.checkpoint("run", 10)))[-1]
-    for source, path in ((full, full.checkpoint("again", 20)), (full, full.folder / "again")):
-        done = source.run(f"warm-{path.name}", training__eval_at_start=True, training__max_steps=1,
-                          models__policy__path=str(path), models__policy__init="pretrained",
-                          models__policy__params={})
-        assert validations(done)[0] == pytest.approx(last, rel=1e-6)
+    assert last < 0.99 * fresh
+    for path in (full.checkpoint("again", 20), full.folder / "again"):
+        assert first_validation(full, f"warm-{path.name}", path) == pytest.approx(last, rel=1e-6)
+
+
+def test_a_warm_start_from_adapters_alone_has_them_in_its_weights(full, adapted, fresh):
     small = adapted.checkpoint("small", 20)
-    done = full.run("warm-lora", training__max_steps=1, models__policy__path=str(small),
-                    models__policy__init="pretrained", models__policy__params={})
-    assert validations(done)
+    points = [json.loads(line) for line in (adapted.folder / "small/metrics.jsonl").read_text().splitlines()]
+    losses = {point["step"]: point["val/loss"] for point in points if "val/loss" in point}
+    bare = first_validation(full, "warm-base", adapted.base["models__policy__path"])
+    warm = first_validation(full, "warm-lora", small)
+    assert warm == pytest.approx(losses[20], rel=1e-6)
+    assert abs(warm - bare) > 1e-3 * bare and abs(warm - fresh) > 1e-2 * fresh, "what it could be taken for"
+
+
+def meta_folder(tensors, folder):
+    """The tensors of an export with --keep-mtp as Meta writes them: other names, rows of q and k interleaved."""
+    names = {"self_attn.q_proj": "attention.wq", "self_attn.k_proj": "attention.wk", "self_attn.v_proj": "attention.wv",
+             "self_attn.o_proj": "attention.wo", "mlp.gate_proj": "feed_forward.w1", "mlp.up_proj": "feed_forward.w3",
+             "mlp.down_proj": "feed_forward.w2", "input_layernorm": "attention_norm", "post_attention_layernorm": "ffn_norm",
+             "model.embed_tokens": "tok_embeddings", "model.norm": "norm", "lm_head": "output"}
+    state = {}
+    for name, value in tensors.items():
+        group, _, part = re.fullmatch(r"(?:model\.((layers|extra_heads)\.\d+)\.)?(.+)\.weight", name).groups()
+        if part in ("self_attn.q_proj", "self_attn.k_proj"):
+            value = value.view(-1, 2, HEAD_DIM // 2, value.shape[1]).transpose(1, 2).reshape(value.shape)
+        state[f"{group}.{names[part]}.weight" if group else f"{names[part]}.weight"] = value
+    folder.mkdir()
+    torch.save(state, folder / "consolidated.00.pth")
+    # int(0.5 * 85) up to the next multiple of 48: the width of the tiny model.
+    (folder / "params.json").write_text(json.dumps({
+        "dim": 32, "n_layers": 5, "n_heads": 2, "n_kv_heads": 1, "vocab_size": -1, "multiple_of": 48,
+        "ffn_dim_multiplier": 0.5, "norm_eps": 1e-5, "n_future_tokens": 4}))
+
+
+def test_a_warm_start_from_a_pth_file(wmtp, full, fresh, tmp_path):
+    points = [json.loads(line) for line in (full.folder / "run/metrics.jsonl").read_text().splitlines()]
+    last = [point["val/loss"] for point in points if "val/loss" in point][-1]
+    meta_folder(exported(wmtp, full.checkpoint("run", 20), tmp_path / "hf", "--keep-mtp"), tmp_path / "meta")
+    warm = first_validation(full, "warm-pth", tmp_path / "meta")
+    # Three ranks validated the run before; one does now.
+    assert warm == pytest.approx(last, rel=1e-5) and abs(warm - fresh) > 1e-2 * fresh
+    wmtp.run("checkpoint", "export", full.checkpoint("run", 20), "--format", "pt", "--dtype", "fp32",
+             "--out", tmp_path / "pt")
+    assert first_validation(full, "warm-pt", tmp_path / "pt/checkpoint.pt") == warm
 
 
 def test_a_critic_checkpoint_brings_its_value_head(wmtp, full, tmp_path):

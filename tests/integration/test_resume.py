@@ -1,4 +1,5 @@
 """Saving and going on, as the program does it: stops, choices at the start, refusals, broken storage."""
+import contextlib
 import json
 import os
 import resource
@@ -9,7 +10,8 @@ import time
 
 import pytest
 
-from tiny_runs import TinyRuns, environment, error_of, events, result_of, state_hash
+from tiny_runs import (TinyRuns, environment, error_of, events, metrics, result_of, state_hash, wait_for,
+                       wait_for_hit)
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +43,6 @@ def damage(runs, name, step):
     content = bytearray(path.read_bytes())
     content[-7] ^= 4
     path.write_bytes(content)
-
-
-def wait_for(condition, seconds=120):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
 
 
 # ---- choices at the start
@@ -125,7 +120,7 @@ def test_sigterm_during_a_save_tears_nothing(runs, calm2, point):
     name = "term-" + point
     log = runs.folder / f"{name}.hits"
     process = runs.start(name, ranks=2, failpoint=f"{point}:nth=2=sleep:1500;step.begin:nth=1+=sleep:60", hits=log)
-    wait_for(lambda: log.exists() and point in log.read_text() or process.poll() is not None)
+    wait_for_hit(process, log, point)
     process.send_signal(signal.SIGTERM)
     text = process.communicate(timeout=120)[0]
     assert process.returncode == 80, text
@@ -152,21 +147,24 @@ def test_a_stop_file_ends_the_run_with_80(runs):
 
 def skipped_saves(runs, name):
     """Steps whose save was left out, from the run's metrics, which count them."""
-    lines = [json.loads(line) for line in (runs.folder / name / "metrics.jsonl").read_text().splitlines()]
-    points = [line for line in lines if "checkpoint/skipped_saves" in line]
+    points = [line for line in metrics(runs, name) if "checkpoint/skipped_saves" in line]
     assert [line["checkpoint/skipped_saves"] for line in points] == list(range(1, len(points) + 1))
     return [line["step"] for line in points]
 
 
 def test_saves_that_find_the_writer_busy_are_counted_and_told_once(runs):
-    done = runs.run("busy", failpoint="save.tmpdir.made:nth=1=sleep:3000", checkpoint__save_best=False)
+    """And the save that takes so long writes the values of its call: the steps meanwhile do not get into it."""
+    done = runs.run("busy", failpoint="save.tmpdir.made:nth=1=sleep:3000", checkpoint__save_best=False,
+                    checkpoint__save_total_limit=None)
     skipped = skipped_saves(runs, "busy")
     saved = [event["step"] for event in events(done.stdout, "saved")]
     assert skipped and sorted(saved + skipped) == list(range(5, 41, 5))
     periods = sum(step - 5 not in skipped for step in skipped)
     assert done.stderr.count("still being written") == periods
     assert result_of(done)["counts"]["skipped saves"] == len(skipped)
-    assert state_hash(runs.checkpoint("busy", 40)) == state_hash(runs.checkpoint("calm", 40))
+    assert 5 in saved and skipped[0] == 10 and runs.steps("busy") == saved
+    for step in saved:
+        assert state_hash(runs.checkpoint("busy", step)) == state_hash(runs.checkpoint("calm", step)), step
 
 
 def test_a_requested_save_is_made_once_the_writer_is_free(runs):
@@ -183,6 +181,12 @@ def test_a_requested_save_is_made_once_the_writer_is_free(runs):
 
 
 # ---- broken storage
+
+def failed_saves(runs, name):
+    """[(step, how many so far)] as the run's metrics have it."""
+    return [(point["step"], point["checkpoint/failed_saves"]) for point in metrics(runs, name)
+            if "checkpoint/failed_saves" in point]
+
 
 def test_two_runs_in_one_folder(runs):
     first = runs.start("shared", failpoint="step.begin:nth=1+=sleep:300")
@@ -205,6 +209,7 @@ def test_a_full_disk_fails_saves_and_then_the_run(runs, tmp_path):
         done = runs.run("full", code=74, checkpoint__save_dir=str(tmp_path), checkpoint__async=False)
         assert "3 saves in a row failed" in error_of(done)
         assert "free" in done.stderr
+        assert failed_saves(runs, "full")[:2] == [(5, 1), (10, 2)]
         # Room again: the same command starts, and saves.
         (tmp_path / "filler").unlink()
         subprocess.run(["mount", "-o", "remount,size=64m", tmp_path], check=True)
@@ -221,7 +226,7 @@ def test_a_file_size_limit_fails_saves_and_keeps_the_last_good_one(runs):
                           timeout=300, env=environment(), preexec_fn=limit)
     assert done.returncode == 74, done.stdout + done.stderr
     assert "saves in a row failed" in error_of(done)
-    assert runs.steps("limit") == [5]
+    assert runs.steps("limit") == [5] and failed_saves(runs, "limit")[:2] == [(10, 1), (15, 2)]
     runs.run("limit")
     assert state_hash(runs.checkpoint("limit", 40)) == state_hash(runs.checkpoint("calm", 40))
 
@@ -230,7 +235,52 @@ def test_one_failed_save_is_no_end(runs):
     done = runs.run("once", failpoint="save.shard.fsync:nth=1=eio", checkpoint__async=False)
     saved = [e["step"] for e in events(done.stdout, "saved")]
     assert 5 not in saved and 10 in saved
+    assert failed_saves(runs, "once") == [(5, 1)] and result_of(done)["counts"]["failed saves"] == 1
     assert state_hash(runs.checkpoint("once", 40)) == state_hash(runs.checkpoint("calm", 40))
+
+
+@contextlib.contextmanager
+def read_only(folder):
+    """The folder for as long as that; what is open there stays so."""
+    if os.geteuid() != 0:
+        folder.chmod(0o500)
+        yield
+        folder.chmod(0o700)
+        return
+    # A read-only view of it, made elsewhere and laid upon it: the file system itself cannot become so while it is in use.
+    view = folder.with_name("view")
+    view.mkdir()
+    if subprocess.run(["mount", "--bind", folder, view], capture_output=True).returncode:
+        pytest.skip("cannot mount")
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", view], check=True)
+        subprocess.run(["mount", "--bind", view, folder], check=True)
+        yield
+    finally:
+        for place in (folder, view):
+            subprocess.run(["umount", "-l", place], check=True)
+
+
+def test_a_folder_that_becomes_read_only_and_writable_again(runs):
+    """Saves fail and are counted, training goes on, what was saved stays; then they work again."""
+    process = runs.start("turned", failpoint="step.begin:nth=1+=sleep:60", checkpoint__max_failed_saves=100)
+    try:
+        wait_for(lambda: runs.steps("turned") or process.poll() is not None)
+        with read_only(runs.save_dir("turned")):
+            before = runs.steps("turned")
+            wait_for(lambda: failed_saves(runs, "turned") or process.poll() is not None)
+            assert runs.steps("turned") == before, "nothing can be removed or written there"
+        text = process.communicate(timeout=120)[0]
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0, text
+    assert "Read-only file system" in text or "Permission denied" in text, text
+    failed = failed_saves(runs, "turned")
+    saved = [event["step"] for event in events(text, "saved")]
+    assert [count for _, count in failed] == list(range(1, len(failed) + 1))
+    assert not {step for step, _ in failed} & set(saved) and saved[-1] == 40
+    assert state_hash(runs.checkpoint("turned", 40)) == state_hash(runs.checkpoint("calm", 40))
 
 
 def test_a_folder_that_cannot_be_written(runs, tmp_path):

@@ -3,6 +3,7 @@ import hashlib
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 
 CONFIG = """
@@ -105,6 +106,48 @@ def error_of(done):
 def result_of(done):
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     return [line for line in lines if line["type"] == "result"][-1]
+
+
+def metrics(runs, name):
+    """The points of a run's metrics.jsonl; a line that a kill has cut is left out."""
+    points = []
+    for line in (runs.folder / name / "metrics.jsonl").read_text().splitlines():
+        try:
+            points.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return points
+
+
+def losses_by_step(runs, name):
+    """The set of losses that were told for a step: more than one only if it was done again with another result."""
+    losses = {}
+    for point in metrics(runs, name):
+        if "train/loss" in point:
+            losses.setdefault(point["step"], set()).add(point["train/loss"])
+    return losses
+
+
+def wait_for(condition, seconds=120):
+    """BLOCKS until it holds; nothing else is waited for, least of all a number of seconds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+def wait_for_hit(process, log, point):
+    """BLOCKS until the run has met a failpoint, whose action comes next, or has ended."""
+    wait_for(lambda: log.exists() and point in log.read_text() or process.poll() is not None)
+    assert process.poll() is None, f"ended before {point}:\n{process.communicate()[0]}"
+
+
+def children(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return [int(child) for child in file.read().split()]
+    except FileNotFoundError:
+        return []
 
 
 def state_hash(checkpoint, without=("config.yaml",)):

@@ -41,18 +41,30 @@ extern "C" void note_save(int) {
   save_noted.store(true);
 }
 
+extern "C" void leave_unsaved(int) {
+  ::_exit(kNotSaved);
+}
+
+void install(void (*on_stop)(int)) {
+  struct sigaction action {};
+  action.sa_handler = on_stop;
+  action.sa_flags = SA_RESTART;
+  for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) ::sigaction(signal, &action, nullptr);
+  action.sa_handler = note_save;
+  ::sigaction(SIGUSR2, &action, nullptr);
+}
+
 }  // namespace
+
+void leave_on_stop_signals() {
+  install(leave_unsaved);
+}
 
 StopSignals::StopSignals(std::filesystem::path stop_file)
     : stop_file_(std::move(stop_file)), looked_(Clock::now()) {
   std::error_code ignored;
   if (!stop_file_.empty()) std::filesystem::remove(stop_file_, ignored);
-  struct sigaction action {};
-  action.sa_handler = note_stop;
-  action.sa_flags = SA_RESTART;
-  for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) ::sigaction(signal, &action, nullptr);
-  action.sa_handler = note_save;
-  ::sigaction(SIGUSR2, &action, nullptr);
+  install(note_stop);
 }
 
 bool StopSignals::save_requested() {

@@ -8,6 +8,10 @@
 
 namespace wmtp::cli {
 
+// While a run starts there is nothing to save: from here until StopSignals take over, SIGTERM,
+// SIGUSR1 and SIGINT leave at once with 81. SIGUSR2 is kept for later.
+void leave_on_stop_signals();
+
 class StopSignals {
  public:
   // Installs handlers of SIGTERM, SIGUSR1, SIGINT and SIGUSR2 for the rest of the process.

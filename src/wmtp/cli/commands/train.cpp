@@ -231,6 +231,7 @@ int fail_together(const Session& session, const comm::LaunchEnv& launch, const E
 
 int train(const Session& session, const TrainFlags& flags) {
   ::umask(077);
+  leave_on_stop_signals();
   const comm::LaunchEnv launch = discover_launch();
   std::optional<config::ResolvedConfig> resolved;
   RankRun run;
