@@ -144,12 +144,12 @@ TEST_F(InterpolationTest, References) {
   const ResolvedConfig resolved =
       load(minimal("runtime: {run_dir: 'x/${experiment.name}-${training.max_steps}', threads: "
                    "'${training.batch_size}'}\n"
-                   "logging: {dir: '${env:NOWHERE:-/tmp/a}/b'}\n"),
+                   "tracking: {jsonl_path: '${env:NOWHERE:-/tmp/a}/b'}\n"),
            {"training.max_steps=${env:STEPS}", "experiment.description=by ${env:WHO} $${literal}",
             "experiment.tags=['${env:WHO}', '$${x}', '$$${y}']"});
   EXPECT_EQ(resolved.config.runtime.run_dir, "x/run-30");
   EXPECT_EQ(resolved.config.runtime.threads, 1);
-  EXPECT_EQ(resolved.config.logging.dir, "/tmp/a/b");
+  EXPECT_EQ(resolved.config.tracking.jsonl_path, "/tmp/a/b");
   EXPECT_EQ(resolved.config.training.max_steps, 30);
   EXPECT_EQ(resolved.config.experiment.description, "by me ${literal}");
   EXPECT_THAT(resolved.config.experiment.tags, ElementsAre("me", "${x}", "$${y}"));

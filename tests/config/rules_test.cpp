@@ -175,6 +175,9 @@ TEST_F(AvailabilityTest, OnlyDefaultsOfKeysThatNothingActsOn) {
       ElementsAre(
           "--override 1: runtime.device: \"mps\" is not available in this version",
           "--override 2: training.optimizer.precision: \"int8\" is not available in this version"));
+  EXPECT_THAT(problems(minimal("logging: {level: debug, console_ranks: [0], progress: lines}\n")),
+              ElementsAre("stage.yaml:5:18: logging.level: not available in this version (only its "
+                          "default, \"info\", is accepted)"));
 }
 
 class UnknownKeyTest : public ConfigTest {};

@@ -78,10 +78,11 @@ void write(const std::filesystem::path& path, const Record& record) {
                       ? fmt::format("a checkpoint newer than step {}", *record.newest_step)
                       : std::string("a first checkpoint"),
                   fmt::join(starts, ", ")),
-      fmt::format("last_exit.json of the run and the logs of its ranks say why they ended; if they "
-                  "were only cut short, save more often (checkpoint.save_every_minutes); remove {} "
-                  "to start again",
-                  path.string()));
+      fmt::format(
+          "last_exit.json in the run folder and what the ranks printed (kept by wmtp launch "
+          "--log-dir, or by the scheduler) say why; if they were only cut short, save more "
+          "often (checkpoint.save_every_minutes); remove {} to start again",
+          path.string()));
 }
 
 }  // namespace

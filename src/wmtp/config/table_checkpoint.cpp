@@ -18,7 +18,8 @@ void add_checkpoint_rows(std::vector<Row>& rows) {
       .at_least(2);
   add(rows, WMTP_KEY(checkpoint.best_metric), "null = the stage's validation metric").free();
   add(rows, WMTP_KEY(checkpoint.save_lora_only),
-      "Adapters and value head only; the base is named in the manifest")
+      "Adapters and value head only; of the base the manifest holds a fingerprint, config.yaml the "
+      "path")
       .free();
   add(rows, WMTP_KEY(checkpoint.async), "Write in the background").host();
   add(rows, WMTP_KEY(checkpoint.max_failed_saves), "Failed saves in a row, then exit 74")

@@ -29,18 +29,22 @@ void add_tracking_rows(std::vector<Row>& rows) {
 }
 
 void add_logging_rows(std::vector<Row>& rows) {
-  add(rows, WMTP_KEY(logging.level), "Least level that is written").host().own();
-  add(rows, WMTP_KEY(logging.format), "Lines of text, or JSON").host().own();
-  add(rows, WMTP_KEY(logging.dir), "Folder of the log files").host().own();
-  add(rows, WMTP_KEY(logging.rank_files), "One file per rank").host().own();
+  add(rows, WMTP_KEY(logging.level), "Least level that is written").host().own().later();
+  add(rows, WMTP_KEY(logging.format), "Lines of text, or JSON").host().own().later();
+  add(rows, WMTP_KEY(logging.dir), "Folder of the log files").host().own().later();
+  add(rows, WMTP_KEY(logging.rank_files), "One file per rank").host().own().later();
   add(rows, WMTP_KEY(logging.console_ranks), "Ranks that write to the console")
       .host()
       .own()
-      .at_least(0);
+      .at_least(0)
+      .later();
   add(rows, WMTP_KEY(logging.progress), "Progress on the console; auto = bar on a terminal")
       .host()
       .own();
-  add(rows, WMTP_KEY(logging.color), "Colour on the console; auto = on a terminal").host().own();
+  add(rows, WMTP_KEY(logging.color), "Colour on the console; auto = on a terminal")
+      .host()
+      .own()
+      .later();
 }
 
 }  // namespace wmtp::config
