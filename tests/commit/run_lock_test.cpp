@@ -18,14 +18,13 @@ using life::Life;
 // A process that takes the lock, says so with one byte, and holds it until the pipe closes.
 struct Holder {
   Holder(const std::filesystem::path& folder, const std::string& run_id, int start_fd,
-         bool force = false) {
+         const std::string& failpoints = "", bool force = false) {
     std::array<int, 2> said{}, hold{};
     if (::pipe2(said.data(), O_CLOEXEC) != 0 || ::pipe2(hold.data(), O_CLOEXEC) != 0) std::abort();
     pid = ::fork();
     if (pid == 0) {
       ::close(hold[1]);
-      // Time for the others between the decision to break a lock and the deed.
-      if (force) failpoint::configure({.spec = "lock.break=sleep:30", .rank = 0, .log_path = {}});
+      failpoint::configure({.spec = failpoints, .rank = 0, .log_path = {}});
       char go = 0;
       [[maybe_unused]] ssize_t ignored = ::read(start_fd, &go, 1);  // all start at once
       std::string answer;
@@ -95,7 +94,9 @@ TEST(RunLock, OfManyForcedStartsOneWins) {
     ASSERT_EQ(::pipe2(start.data(), O_CLOEXEC), 0);
     std::vector<Holder> runs;
     for (std::size_t i = 0; i < kStarts; ++i)
-      runs.emplace_back(folder.path(), fmt::format("run-{}", i), start[0], /*force=*/true);
+      // Time for the others between the decision to break a lock and the deed.
+      runs.emplace_back(folder.path(), fmt::format("run-{}", i), start[0], "lock.break=sleep:30",
+                        /*force=*/true);
     ASSERT_EQ(::write(start[1], std::string(kStarts, 'g').data(), kStarts),
               static_cast<ssize_t>(kStarts));
     std::vector<std::string> winners;

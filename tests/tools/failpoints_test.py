@@ -26,6 +26,7 @@ REACHED = {
     "load.manifest.read": MATRIX,
     "load.quarantine.rename": MATRIX,
     "load.scan.begin": MATRIX,
+    "lock.break": ("tests/commit/run_lock_test.cpp", "OfManyForcedStartsOneWins"),
     "retain.files.half": MATRIX,
     "retain.manifest.gone": MATRIX,
     "save.dirs.fsync": MATRIX,

@@ -41,7 +41,7 @@ constexpr std::array kPoints{
     Point{"load.manifest.read", kCall},
     Point{"load.quarantine.rename", kGuardedCall},
     Point{"load.scan.begin", kCall},
-    Point{"lock.break", kPlain},
+    Point{"lock.break", kPause},
     Point{"retain.files.half", kCall},
     Point{"retain.manifest.gone", kGuardedCall},
     Point{"save.dirs.fsync", kGuardedCall},

@@ -149,21 +149,18 @@ void Checkpointer::end_in_order() {
 }
 
 std::vector<SaveOutcome> Checkpointer::outcomes() {
-  std::vector<SaveOutcome> ended;
-  {
-    const std::lock_guard lock(mutex_);
-    ended.swap(ended_);
-  }
-  for (const SaveOutcome& outcome : ended) {
-    if (outcome.state_differs) throw Error(ErrorKind::numeric, "checkpoint", outcome.error);
-    failed_in_a_row_ = outcome.saved ? 0 : failed_in_a_row_ + 1;
-    if (failed_in_a_row_ >= site_.max_failed_saves)
-      throw Error(ErrorKind::io, "checkpoint",
-                  fmt::format("{} saves in a row failed, the last at step {}: {}", failed_in_a_row_,
-                              outcome.step, outcome.error),
-                  "is there room in checkpoint.save_dir, and can it be written?");
-  }
-  return ended;
+  const std::lock_guard lock(mutex_);
+  return std::exchange(ended_, {});
+}
+
+void Checkpointer::require_no_end(const SaveOutcome& outcome) {
+  if (outcome.state_differs) throw Error(ErrorKind::numeric, "checkpoint", outcome.error);
+  failed_in_a_row_ = outcome.saved ? 0 : failed_in_a_row_ + 1;
+  if (failed_in_a_row_ >= site_.max_failed_saves)
+    throw Error(ErrorKind::io, "checkpoint",
+                fmt::format("{} saves in a row failed, the last at step {}: {}", failed_in_a_row_,
+                            outcome.step, outcome.error),
+                "is there room in checkpoint.save_dir, and can it be written?");
 }
 
 void Checkpointer::work() {

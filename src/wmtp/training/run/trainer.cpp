@@ -303,6 +303,8 @@ void Trainer::tell_saves(RunReport* report) {
   for (const SaveOutcome& outcome : checkpointer_->outcomes()) {
     if (outcome.saved) last_committed_step_ = outcome.step;
     if (report) report->saved(outcome);
+    tell_progress();
+    checkpointer_->require_no_end(outcome);
   }
   tell_progress();
 }
