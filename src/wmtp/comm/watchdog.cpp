@@ -54,7 +54,8 @@ void Watchdog::State::leave_once(Failure failure) {
     if (left || stop) return;
     left = true;
     stop = true;
-    failure = standing.value_or(failure);
+    // One code for all; of one and the same code, each says what it saw itself.
+    if (standing && standing->code != failure.code) failure = *standing;
   }
   changed.notify_all();
   if (options.leave) options.leave(failure);

@@ -53,7 +53,7 @@ class Watchdog {
   void observe(const std::string& group, std::shared_ptr<const CollectiveLog> log);
 
   // BLOCKS for a store call. The first post of the run stands; returns it. Once post() or posted()
-  // has returned one, the watchdog leaves with that and nothing else: peers that leave for it are
+  // has returned one, the watchdog leaves with that code and no other: peers that leave for it are
   // no new failure.
   Failure post(const Failure& mine);
   // BLOCKS up to `patience` for another rank's post.

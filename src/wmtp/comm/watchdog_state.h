@@ -64,7 +64,7 @@ struct Watchdog::State {
   HangReport report(const std::string& cause);
   void write_hang_file(const HangReport& report, std::int64_t step) const;
   Failure remember(const Failure& posted);  // the first one; returns it
-  void leave_once(Failure failure);         // with the standing post, where there is one
+  void leave_once(Failure failure);         // with the code of the standing post, if any
 
   void deadline_loop();
   void expire(std::unique_lock<std::mutex>& lock);
