@@ -107,7 +107,7 @@ void Checkpointer::save(TrainableModel& model, const SavedState& state, SaveMark
                   static_cast<double>(budget) / (1 << 30));
     }
   } catch (const Error& error) {  // voted on as any rank's failure
-    request.hindrance = error.what();
+    request.hindrance = fmt::format("{} ({})", error.fact(), error.hint());
   }
   request.step = state.train.step;
   request.kind = site_.lora_only ? commit::CheckpointKind::lora : commit::CheckpointKind::sharded;
