@@ -42,7 +42,6 @@ constexpr std::array kPoints{
     Point{"load.quarantine.rename", kGuardedCall},
     Point{"load.scan.begin", kCall},
     Point{"lock.break", kPause},
-    Point{"lock.break", kPause},
     Point{"lock.write", kCall},
     Point{"retain.files.half", kCall},
     Point{"retain.manifest.gone", kGuardedCall},
