@@ -71,6 +71,31 @@ TEST(FreshFolder, LeavesStrangersAlone) {
   EXPECT_EQ(entries(folder.path()), 2u);
 }
 
+TEST(FreshFolder, ABareNameIsInTheCurrentFolder) {
+  test::TempDir folder;
+  const fs::path before = fs::current_path();
+  fs::current_path(folder.path());
+  {
+    FreshFolder fresh("new", is_ours);
+    test::write_file(fresh.path() / "ours", "1");
+    fresh.commit();
+  }
+  fs::current_path(before);
+  EXPECT_EQ(test::slurp(folder / "new/ours"), "1");
+}
+
+TEST(FreshFolder, OnlyAMarkedFolderIsReplaced) {
+  test::TempDir folder;
+  fs::create_directory(folder / "d");
+  { const FreshFolder empty(folder / "d", is_ours, "ours-mark"); }
+  test::write_file(folder / "d/ours", "1");
+  EXPECT_WMTP_ERROR(FreshFolder(folder / "d", is_ours, "ours-mark"), ErrorKind::config,
+                    "holds no ours-mark");
+  test::write_file(folder / "d/ours-mark", "");
+  { const FreshFolder marked(folder / "d", is_ours, "ours-mark"); }
+  EXPECT_EQ(test::slurp(folder / "d/ours"), "1");
+}
+
 TEST(FreshFolder, AFailedRenameLeavesTheOldFolder) {
   if (!failpoint::kCompiledIn) GTEST_SKIP() << "built without failpoints";
   test::TempDir folder;

@@ -116,6 +116,33 @@ def test_pointers_and_run_folders_are_models(wmtp, full, tmp_path):
                                          tmp_path / "c", code=78)["message"]
 
 
+def test_a_stale_final_is_passed_over(wmtp, full, tmp_path):
+    run, out = tmp_path / "run", tmp_path / "out"
+    shutil.copytree(full.folder / "run", run)
+
+    def taken():
+        return wmtp.json("checkpoint", "export", run, "--format", "hf", "--no-verify", "--out", out)
+    exported(wmtp, run / "checkpoints/tiny-10steps", run / "final")
+    result = taken()
+    assert (result["source"], result["step"]) == (str(run / "checkpoints/tiny-20steps"), 20)
+    card = (out / "README.md").read_text()
+    assert f"- Source: {run}/checkpoints/tiny-20steps" in card and "- Optimizer steps: 20" in card
+    exported(wmtp, run / "checkpoints/tiny-20steps", run / "final")
+    result = taken()
+    assert (result["source"], result["step"]) == (str(run / "final"), 20)
+    (run / "final/wmtp_export.json").unlink()
+    done = wmtp.run("checkpoint", "export", run, "--format", "hf", "--no-verify", "--out", out)
+    assert f"{run}/final" in done.stdout and "is not known" in done.stderr
+
+
+def test_the_export_of_a_run_may_be_replaced_by_the_next(wmtp, tmp_path):
+    runs = TinyRuns(wmtp, tmp_path, steps=2, every=2, lora=False)
+    for seed in (1, 2):
+        runs.run("run", "--resume", "never", checkpoint__export_on_finish="hf", runtime__seed=seed)
+        mark = json.loads((runs.folder / "run/final/wmtp_export.json").read_text())
+        assert mark == {"format": "hf", "source": str(runs.folder / "run"), "step": 2}
+
+
 def test_a_damaged_checkpoint_is_no_model(wmtp, full, tmp_path):
     copy = tmp_path / "tiny-20steps"
     shutil.copytree(full.checkpoint("run", 20), copy)

@@ -65,6 +65,28 @@ def test_auto_takes_the_newest_that_verifies(runs):
     assert state_hash(runs.checkpoint("auto", 40)) == state_hash(runs.checkpoint("calm", 40))
 
 
+@pytest.mark.parametrize("place, step", [("checkpoints/tiny-best", 30), ("checkpoints", 35), ("", 35)])
+def test_a_path_may_be_a_pointer_or_a_run(runs, place, step):
+    name = f"named-{step}-{len(place)}"
+    copy_of(runs, name, [30, 35])
+    (runs.save_dir(name) / "tiny-best").write_text("tiny-30steps\n")
+    done = runs.run(f"{name}-on", "--resume", runs.folder / name / place)
+    assert events(done.stdout, "resumed")[0]["step"] == step
+    assert state_hash(runs.checkpoint(f"{name}-on", 40)) == state_hash(runs.checkpoint("calm", 40))
+
+
+def test_what_is_no_checkpoint_is_refused_by_what_it_is(runs):
+    copy_of(runs, "odd", [30])
+    renamed = runs.checkpoint("odd", 30).rename(runs.save_dir("odd") / "kept")
+    assert "step 30 of tiny" in error_of(runs.run("odd2", "--resume", renamed, code=78))
+    message = error_of(runs.run("odd2", "--resume", runs.folder / "data", code=78))
+    assert "no checkpoint of tiny" in message and "a folder without manifest.json" in message
+    message = error_of(runs.run("odd2", "--resume", runs.checkpoint("calm", 30), models__policy__name="other", code=78))
+    assert "checkpoint of tiny" in message and "called other" in message
+    done = runs.run("odd2", "--resume", "nope", code=78)
+    assert "a run's folder" in error_of(done)
+
+
 def test_a_path_is_that_one_or_an_error(runs):
     done = runs.run("path", "--resume", runs.checkpoint("calm", 15))
     assert events(done.stdout, "resumed")[0]["step"] == 15

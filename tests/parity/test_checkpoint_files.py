@@ -123,7 +123,7 @@ def test_commands(wmtp, saved):
     saved(2, seed=1, step=200)
     home = folder.parent
     listed = [line for line in wmtp.json_lines("checkpoint", "list", home) if line["type"] == "checkpoint"]
-    assert [(c["name"], c["step"], c["verified"]) for c in listed] == [("tiny-200steps", 200, True), ("tiny-100steps", 100, True)]
+    assert [(c["name"], c["step"], c["headers_ok"]) for c in listed] == [("tiny-200steps", 200, True), ("tiny-100steps", 100, True)]
     facts = wmtp.json("checkpoint", "inspect", folder)
     assert (facts["step"], facts["world_size"], facts["tokens_seen"]) == (100, 2, 102400)
     tensors = {t["name"]: t for t in wmtp.json_lines("checkpoint", "inspect", folder, "--tensors") if t["type"] == "tensor"}
@@ -152,6 +152,115 @@ def test_prune(wmtp, saved):
     wmtp.run("checkpoint", "prune", home, "--keep", "2")
     assert sorted(p.name for p in home.iterdir() if p.is_dir()) == ["tiny-1steps", "tiny-3steps", "tiny-4steps"]
     assert wmtp.json("checkpoint", "verify", home, "--all")["bad"] == 0
+
+
+# ---- whatever a user may name
+
+@pytest.fixture
+def run(saved, tmp_path):
+    """A run's folder: two checkpoints, both pointers at the older one."""
+    home = [saved(1, seed=step, step=step)[0].parent for step in (100, 200)][0]
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/metrics.jsonl").write_text("")
+    home.rename(tmp_path / "run/checkpoints")
+    for mark in ("latest", "best"):
+        (tmp_path / f"run/checkpoints/tiny-{mark}").write_text("tiny-100steps\n")
+    return tmp_path / "run"
+
+
+def test_every_command_takes_runs_and_pointers(wmtp, run, tmp_path):
+    home = run / "checkpoints"
+    for place in (run, f"{run}/", home, home / "tiny-latest", home / "tiny-200steps"):
+        result = wmtp.json("checkpoint", "list", place)
+        assert (result["folder"], result["checkpoints"]) == (str(home), 2)
+    (tmp_path / "link").symlink_to(home)
+    assert wmtp.json("checkpoint", "list", tmp_path / "link")["checkpoints"] == 2
+    for place, step in ((run, 200), (home, 200), (home / "tiny-latest", 100), (home / "tiny-100steps", 100)):
+        assert wmtp.json("checkpoint", "inspect", place)["step"] == step
+    for place in (run, home):
+        assert wmtp.json("checkpoint", "verify", place, "--all")["checked"] == 2
+    assert "tiny-100steps: ok" in wmtp.run("checkpoint", "verify", home / "tiny-latest").stdout
+    saved_steps = ["tiny-100steps", "tiny-200steps"]
+    assert wmtp.run("checkpoint", "prune", run).stdout == f"nothing to remove in {home}\n"
+    assert "no folder of checkpoints" in wmtp.error("checkpoint", "prune", home / "tiny-latest", code=78)["message"]
+    assert sorted(p.name for p in home.iterdir() if p.is_dir()) == saved_steps
+
+
+def test_verify_says_what_is_no_checkpoint(wmtp, run, tmp_path):
+    home = run / "checkpoints"
+    for place, what in ((run, "a run's folder"), (home, "a folder of checkpoints")):
+        error = wmtp.error("checkpoint", "verify", place, code=78)
+        assert what in error["message"] and "--all" in error["hint"]
+    for name, content, what in (("adapter_config.json", "{}", "a PEFT adapter"), ("config.json", "{}", "a model folder"),
+                                ("wmtp_export.json", '{"format": "hf", "source": "a", "step": 3}', "an export (hf)")):
+        (tmp_path / "other").mkdir(exist_ok=True)
+        (tmp_path / "other" / name).write_text(content)
+        if name == "config.json":
+            (tmp_path / "other/adapter_config.json").unlink()
+        assert what in wmtp.error("checkpoint", "verify", tmp_path / "other", code=78)["message"]
+    assert "not there" in wmtp.error("checkpoint", "verify", tmp_path / "nope", code=78)["message"]
+    (home / "tiny-100steps/manifest.json").unlink()
+    lost = wmtp.run("checkpoint", "verify", home / "tiny-100steps", check=False)
+    assert lost.returncode == 74 and "manifest.json" in lost.stdout
+
+
+def test_list_is_a_table(wmtp, run):
+    head, *rows = wmtp.run("checkpoint", "list", run).stdout.splitlines()
+    assert head.split() == ["NAME", "STEP", "CREATED", "SIZE", "MARKS", "STATE"]
+    assert [row.split()[0] for row in rows] == ["tiny-200steps", "tiny-100steps"]
+    assert "latest,best" in rows[1] and all("KiB" in row for row in rows)
+    assert {row.index("headers ok") for row in rows} == {head.index("STATE")}
+
+
+def test_what_was_set_aside_is_listed_and_goes_on_request(wmtp, run):
+    home = run / "checkpoints"
+    (home / "tiny-100steps").rename(home / "tiny-100steps.bad-1")
+    for mark in ("latest", "best"):
+        (home / f"tiny-{mark}").unlink()
+    leftover = home / ".tiny-300steps.tmp-abc"
+    leftover.mkdir()
+    (leftover / "piece").write_text("x" * 10)
+    size = sum(path.stat().st_size for path in (home / "tiny-100steps.bad-1").rglob("*") if path.is_file())
+    lines = wmtp.json_lines("checkpoint", "list", run)
+    assert [(line["name"], line["bytes"]) for line in lines if line["type"] == "set_aside"] == [("tiny-100steps.bad-1", size)]
+    assert "set aside" in wmtp.run("checkpoint", "list", run).stdout
+
+    def removed(*flags):
+        return [(line["name"], line["kind"]) for line in wmtp.json_lines("checkpoint", "prune", run, *flags)
+                if line["type"] == "removed"]
+    left, bad = (leftover.name, "leftover"), ("tiny-100steps.bad-1", "set_aside")
+    assert removed("--dry-run") == [left] and removed("--dry-run", "--bad") == [left, bad]
+    assert leftover.exists() and (home / bad[0]).exists()
+    assert removed() == [left] and not leftover.exists() and (home / bad[0]).exists()
+    assert removed("--bad") == [bad] and not (home / bad[0]).exists()
+    (home / "tiny-200steps").rename(home / ".tiny-200steps.old-abc")
+    assert "would bring back tiny-200steps" in wmtp.run("checkpoint", "prune", run, "--dry-run").stdout
+    assert "brought back tiny-200steps" in wmtp.run("checkpoint", "prune", run).stdout
+    (home / "tiny-200steps").rename(home / "tiny-200steps.bad-1")  # nothing else is left
+    assert removed("--bad") == [("tiny-200steps.bad-1", "set_aside")]
+
+
+def test_prune_where_it_is_needed(wmtp, saved):
+    """On a full disk the lock is held without a name."""
+    if not wmtp.json("version")["features"]["failpoints"]:
+        pytest.skip("built without failpoints")
+    for step in (1, 2, 3):
+        home = saved(1, seed=step, step=step)[0].parent
+    wmtp.error("checkpoint", "prune", home, "--keep", "2", env={"WMTP_FAILPOINT": "lock.write=eio"}, code=74)
+    done = wmtp.run("checkpoint", "prune", home, "--keep", "2", env={"WMTP_FAILPOINT": "lock.write=enospc"})
+    assert done.stdout == "removed tiny-1steps\n" and not (home / "tiny-1steps").exists()
+
+
+def test_hints(wmtp, run, tmp_path):
+    assert "run's folder" in wmtp.error("checkpoint", "list", tmp_path / "nope", code=78)["hint"]
+    assert "org/name" in wmtp.error("checkpoint", "inspect", "nope", code=78)["hint"]
+    error = wmtp.error("checkpoint", "inspect", run / "checkpoints/tiny-latest", "--raw", code=78)
+    assert "--raw" in error["hint"]
+    (run / "checkpoints/tiny-100steps/trainer_state.json").write_text("{}")
+    error = wmtp.error("checkpoint", "inspect", run / "checkpoints/tiny-100steps", code=74)
+    assert "is damaged" in error["message"] and "--resume auto" in error["hint"]
+    assert "wmtp launch" not in wmtp.run("checkpoint", "--help").stdout
+    assert "default 3" in wmtp.run("checkpoint", "prune", "--help").stdout
 
 
 def test_errors(wmtp, saved, tmp_path):

@@ -221,6 +221,38 @@ def test_a_folder_of_other_things_is_left_alone(wmtp, tmp_path):
     assert os.listdir(tmp_path / "out") == ["thesis.tex"]
 
 
+def test_a_bare_name_is_a_new_folder(wmtp, tmp_path):
+    save(make_model("llama grouped"), tmp_path / "source")
+    result = wmtp.json("checkpoint", "export", "source", "--format", "hf", "--out", "exported", cwd=tmp_path)
+    assert (result["source"], result["step"]) == ("source", None)
+    mark = json.loads((tmp_path / "exported/wmtp_export.json").read_text())
+    assert mark == {"format": "hf", "source": "source", "step": None}
+    assert "- Source: source" in (tmp_path / "exported/README.md").read_text()
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_models_that_wmtp_did_not_write_are_left_alone(wmtp, tmp_path):
+    source, theirs = (save(make_model("llama grouped"), tmp_path / name) for name in ("source", "theirs"))
+    before = contents(theirs)
+    error = wmtp.error("checkpoint", "export", source, "--format", "hf", "--out", theirs, code=78)
+    assert "no export wrote it" in error["message"] and error["hint"]
+    assert contents(theirs) == before
+    (tmp_path / "empty").mkdir()
+    export(wmtp, source, tmp_path / "empty")
+
+
+def test_the_source_is_never_the_target(wmtp, tmp_path):
+    export(wmtp, save(make_model("llama grouped"), tmp_path / "source"), tmp_path / "out")
+    before = contents(tmp_path / "out")
+    for source in ("out", "out/", "out/model.safetensors"):
+        error = wmtp.error("checkpoint", "export", source, "--format", "hf", "--out", "./out", cwd=tmp_path, code=78)
+        assert "made from" in error["message"]
+    assert contents(tmp_path / "out") == before
+
+
 @pytest.mark.parametrize("format, kib", [("hf", 8), ("hf", 60), ("pt", 8), ("pt", 60)])
 def test_a_full_disk(wmtp, tmp_path, format, kib):
     model = make_model("llama grouped")

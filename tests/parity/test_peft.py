@@ -231,6 +231,16 @@ def test_inspect_shows_an_adapter(wmtp, tmp_path):
 
 # ---- refusals ----
 
+def test_the_base_is_never_the_target(wmtp, tmp_path):
+    adapted(base_model("llama", tmp_path / "base"), r=2, target_modules=ATTENTION).save_pretrained(tmp_path / "theirs")
+    wmtp.run("checkpoint", "export", tmp_path / "base", "--format", "hf", "--out", tmp_path / "ours")
+    before = sorted(path.stat().st_ino for path in (tmp_path / "ours").iterdir())
+    error = wmtp.error("checkpoint", "merge-lora", tmp_path / "theirs", "--base-model", tmp_path / "ours", "--out",
+                       tmp_path / "ours", code=78)
+    assert "made from" in error["message"]
+    assert sorted(path.stat().st_ino for path in (tmp_path / "ours").iterdir()) == before
+
+
 @pytest.mark.parametrize("options, part", [
     (dict(use_dora=True), "use_dora"),
     (dict(bias="lora_only"), "bias"),

@@ -23,15 +23,18 @@ namespace fs = std::filesystem;
               fmt::format("cannot {} {}: {}", action, path.string(), std::strerror(code)));
 }
 
-// Where a link leads is what gets replaced, not the link. "D/" is "D".
+// Where a link leads is what gets replaced, not the link. "D/" is "D". A bare name is absolute
+// first: of what is not there weakly_canonical() leaves a relative path, without a parent.
 fs::path resolved(const fs::path& target) {
   std::error_code error;
-  fs::path path = fs::weakly_canonical(target, error);
+  fs::path path = fs::absolute(target, error);
+  if (!error) path = fs::weakly_canonical(path, error);
   if (error) fail("resolve", target, error.value());
   return path.has_filename() ? path : path.parent_path();
 }
 
-void check_replaceable(const fs::path& target, const FreshFolder::Replaceable& replaceable) {
+void check_replaceable(const fs::path& target, const FreshFolder::Replaceable& replaceable,
+                       std::string_view mark) {
   std::error_code error;
   const fs::file_status status = fs::symlink_status(target, error);
   if (status.type() == fs::file_type::not_found) return;
@@ -39,8 +42,11 @@ void check_replaceable(const fs::path& target, const FreshFolder::Replaceable& r
   if (status.type() != fs::file_type::directory)
     throw Error(ErrorKind::config, "checkpoint",
                 fmt::format("{} is there and is no folder", target.string()));
+  bool empty = true, marked = mark.empty();
   for (const fs::directory_entry& entry : fs::directory_iterator(target, error)) {
     const std::string name = entry.path().filename().string();
+    empty = false;
+    marked = marked || name == mark;
     if (!entry.is_directory() && replaceable(name)) continue;
     throw Error(ErrorKind::config, "checkpoint",
                 fmt::format("{} holds {}, which no export writes; it is left as it is",
@@ -48,6 +54,11 @@ void check_replaceable(const fs::path& target, const FreshFolder::Replaceable& r
                 "name another folder, or empty this one");
   }
   if (error) fail("list", target, error.value());
+  if (!empty && !marked)
+    throw Error(ErrorKind::config, "checkpoint",
+                fmt::format("{} holds no {}: no export wrote it; it is left as it is",
+                            target.string(), mark),
+                "name another folder, or empty this one");
 }
 
 fs::path temporary_beside(const fs::path& target) {
@@ -60,12 +71,13 @@ fs::path temporary_beside(const fs::path& target) {
 
 }  // namespace
 
-FreshFolder::FreshFolder(const fs::path& target, const Replaceable& replaceable)
+FreshFolder::FreshFolder(const fs::path& target, const Replaceable& replaceable,
+                         std::string_view mark)
     : target_(resolved(target)) {
   if (!target_.has_filename())
     throw Error(ErrorKind::config, "checkpoint",
                 fmt::format("{} cannot be an export's folder", target.string()));
-  check_replaceable(target_, replaceable);
+  check_replaceable(target_, replaceable, mark);
   std::error_code error;
   fs::create_directories(target_.parent_path(), error);
   if (error) fail("create", target_.parent_path(), error.value());

@@ -11,10 +11,12 @@ namespace wmtp::checkpoint {
 class FreshFolder {
  public:
   // Makes the folder to fill. An existing target may be replaced if it is a folder of which
-  // `replaceable` accepts every entry's name; otherwise Error config names the first that is not.
+  // `replaceable` accepts every entry's name, and which is empty or holds a file `mark` (empty: no
+  // mark is needed); otherwise Error config names what is in the way.
   // Failures of the file system, here and below, are ErrorKind::io.
   using Replaceable = std::function<bool(std::string_view name)>;
-  FreshFolder(const std::filesystem::path& target, const Replaceable& replaceable);
+  FreshFolder(const std::filesystem::path& target, const Replaceable& replaceable,
+              std::string_view mark = {});
   FreshFolder(const FreshFolder&) = delete;
   FreshFolder& operator=(const FreshFolder&) = delete;
   // Without commit() everything in path() is removed and the target stays as it was.

@@ -192,8 +192,8 @@ fs::path locate_model(const std::string& name, const Environment& environment) {
   std::error_code ignored;
   if (fs::exists(name, ignored)) return name;
   if (!is_hub_name(name))
-    throw Error(ErrorKind::config, "checkpoint",
-                fmt::format("there is no file or folder {}", name));
+    throw Error(ErrorKind::config, "checkpoint", fmt::format("there is no file or folder {}", name),
+                "paths begin in the current folder; a model of the Hugging Face cache is org/name");
   const auto slash = name.find('/');
   const fs::path repository =
       hub_cache(environment) /

@@ -10,7 +10,8 @@ std::string to_text(const Damage& damage) {
 
 DamageError::DamageError(Damage damage, std::string_view folder)
     : Error(ErrorKind::checkpoint, "checkpoint",
-            fmt::format("{} is damaged: {}", folder, to_text(damage))),
+            fmt::format("{} is damaged: {}", folder, to_text(damage)),
+            "`wmtp checkpoint list` shows the others; --resume auto takes the newest whole one"),
       damage_(std::move(damage)) {}
 
 }  // namespace wmtp::commit

@@ -49,15 +49,25 @@ bool is_leftover(const FileSystem& files, const std::filesystem::path& save_dir,
          (was_deleted(files, folder) || is_hull(files, folder));
 }
 
-bool bring_back(FileSystem& files, const std::filesystem::path& save_dir,
-                const std::string& entry) {
+// The name under which what was moved aside comes back; empty: it has been replaced.
+std::string home_of(const FileSystem& files, const std::filesystem::path& save_dir,
+                    const std::string& entry) {
   const auto hidden = parse_hidden_name(entry);
-  if (!hidden || hidden->mark != "old") return false;
-  const std::filesystem::path home = save_dir / hidden->name;
-  if (files.status(home).kind != FileKind::missing) return false;
-  files.rename(save_dir / entry, home);
-  files.sync_folder(save_dir);
-  return true;
+  const bool homeless = hidden && hidden->mark == "old" &&
+                        files.status(save_dir / hidden->name).kind == FileKind::missing;
+  return homeless ? hidden->name : "";
+}
+
+// "tiny" of tiny-3steps, tiny-3steps.bad-1, .tiny-3steps.tmp-x and .tiny-latest.tmp-x; else empty.
+std::string model_of(std::string_view entry) {
+  const auto hidden = parse_hidden_name(entry);
+  const std::string_view name = hidden ? std::string_view(hidden->name) : entry;
+  if (const auto parsed = parse_checkpoint_name(name.substr(0, name.rfind(kBadMark))))
+    return parsed->model;
+  if (!hidden) return {};
+  for (const std::string_view ending : {"-latest", "-best", "-final", ".starts"})
+    if (name.ends_with(ending)) return std::string(name.substr(0, name.size() - ending.size()));
+  return {};
 }
 
 }  // namespace
@@ -81,6 +91,14 @@ std::vector<FoundCheckpoint> find_checkpoints(const FileSystem& files,
   return found;
 }
 
+std::set<std::string> find_models(const FileSystem& files, const std::filesystem::path& save_dir) {
+  std::set<std::string> models;
+  if (files.status(save_dir).kind == FileKind::missing) return models;
+  for (const FolderEntry& entry : files.list(save_dir))
+    if (std::string model = model_of(entry.name); !model.empty()) models.insert(std::move(model));
+  return models;
+}
+
 std::vector<std::string> find_set_aside(const FileSystem& files,
                                         const std::filesystem::path& save_dir,
                                         std::string_view model) {
@@ -90,7 +108,7 @@ std::vector<std::string> find_set_aside(const FileSystem& files,
     const auto mark = entry.name.rfind(kBadMark);
     if (mark == std::string::npos) continue;
     const auto parsed = parse_checkpoint_name(std::string_view(entry.name).substr(0, mark));
-    if (parsed && parsed->model == model) found.push_back(entry.name);
+    if (parsed && (model.empty() || parsed->model == model)) found.push_back(entry.name);
   }
   std::sort(found.begin(), found.end());
   return found;
@@ -108,15 +126,26 @@ std::string quarantine(FileSystem& files, const std::filesystem::path& save_dir,
   return aside;
 }
 
+std::vector<Leftover> find_leftovers(const FileSystem& files, const std::filesystem::path& save_dir,
+                                     std::string_view model) {
+  std::vector<Leftover> found;
+  if (files.status(save_dir).kind == FileKind::missing) return found;
+  for (const FolderEntry& entry : files.list(save_dir))
+    if (is_leftover(files, save_dir, entry, model))
+      found.push_back({entry.name, home_of(files, save_dir, entry.name)});
+  return found;
+}
+
 std::vector<std::string> clear_leftovers(FileSystem& files, const std::filesystem::path& save_dir,
                                          std::string_view model) {
   std::vector<std::string> cleared;
-  if (files.status(save_dir).kind == FileKind::missing) return cleared;
-  for (const FolderEntry& entry : files.list(save_dir)) {
-    if (!is_leftover(files, save_dir, entry, model)) continue;
-    if (parse_checkpoint_name(entry.name))
+  for (const Leftover& entry : find_leftovers(files, save_dir, model)) {
+    if (parse_checkpoint_name(entry.name)) {
       finish_removal(files, save_dir / entry.name);
-    else if (!bring_back(files, save_dir, entry.name)) {
+    } else if (const std::string home = home_of(files, save_dir, entry.name); !home.empty()) {
+      files.rename(save_dir / entry.name, save_dir / home);
+      files.sync_folder(save_dir);
+    } else {
       // The old one may go only once the rename of what replaced it cannot be lost any more.
       files.sync_folder(save_dir);
       storage::remove_tree(files, save_dir / entry.name);

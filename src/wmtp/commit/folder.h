@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,7 +22,12 @@ std::vector<FoundCheckpoint> find_checkpoints(const storage::FileSystem& files,
                                               const std::filesystem::path& save_dir,
                                               std::string_view model);
 
-// Names of the checkpoints of `model` that quarantine() has set aside, in the order of the names.
+// The models that have anything here: checkpoints, some that were set aside, or leftovers.
+std::set<std::string> find_models(const storage::FileSystem& files,
+                                  const std::filesystem::path& save_dir);
+
+// Names of the checkpoints of `model` (empty: of all) that quarantine() has set aside, in the order
+// of the names.
 std::vector<std::string> find_set_aside(const storage::FileSystem& files,
                                         const std::filesystem::path& save_dir,
                                         std::string_view model);
@@ -30,9 +36,16 @@ std::vector<std::string> find_set_aside(const storage::FileSystem& files,
 std::string quarantine(storage::FileSystem& files, const std::filesystem::path& save_dir,
                        std::string_view name);
 
-// Removes temporary folders, half-removed checkpoints and pointer drafts of `model`, and brings
-// back one that was moved aside for a replacement that never came. REQUIRES the run's lock, and no
-// save under way. Returns the names of what was there.
+struct Leftover {
+  std::string name;
+  std::string returns_as = {};  // moved aside for a replacement that never came; else empty
+};
+// Temporary folders, half-removed checkpoints and pointer drafts of `model`.
+std::vector<Leftover> find_leftovers(const storage::FileSystem& files,
+                                     const std::filesystem::path& save_dir, std::string_view model);
+
+// Removes them, and brings back what was moved aside. REQUIRES the run's lock, and no save under
+// way. Returns the names of what was there.
 std::vector<std::string> clear_leftovers(storage::FileSystem& files,
                                          const std::filesystem::path& save_dir,
                                          std::string_view model);

@@ -25,6 +25,14 @@ struct ListedCheckpoint {
 std::vector<ListedCheckpoint> list_checkpoints(const storage::FileSystem& files,
                                                const std::filesystem::path& save_dir);
 
+struct SetAside {
+  std::string name;
+  std::uint64_t bytes = 0;  // of all files in it
+};
+// What was found damaged and renamed (quarantine()), in the order of the names.
+std::vector<SetAside> list_set_aside(const storage::FileSystem& files,
+                                     const std::filesystem::path& save_dir);
+
 // Whether the folder holds a manifest, good or bad.
 bool is_checkpoint(const storage::FileSystem& files, const std::filesystem::path& folder);
 

@@ -126,9 +126,12 @@ bool RunLock::try_lock(const LockHolder& me, bool force) {
   if (holder && holder->host != me.host && holder->run_id != me.run_id && !force)
     refuse(path_, holder, "if that run is dead, --force-unlock takes its place");
   const std::string line = fmt::format("{} {} {}\n", me.host, me.pid, me.run_id);
-  if (::ftruncate(file_.get(), 0) != 0 ||
-      ::pwrite(file_.get(), line.data(), line.size(), 0) != static_cast<ssize_t>(line.size()))
-    throw storage::FileError(errno, "write", path_);
+  int code = ::ftruncate(file_.get(), 0) == 0
+                 ? failpoint::error_number(failpoint::pass("lock.write"))
+                 : errno;
+  if (code == 0 && ::pwrite(file_.get(), line.data(), line.size(), 0) < 0) code = errno;
+  // A full disk has no room for the name, and `prune` is what makes room: the lock itself holds.
+  if (code != 0 && code != ENOSPC && code != EDQUOT) throw storage::FileError(code, "write", path_);
   return true;
 }
 

@@ -23,6 +23,7 @@ class RunLock {
   // reach (some network file systems): refused, unless it is the same run or `force` is set.
   // `force` also breaks a lock that is held elsewhere, never that of a living process of this host.
   // BLOCKS while another start is at it (<save_dir>/.<model>.lock.turn): of any number one wins.
+  // On a full disk it is held without a name.
   RunLock(const std::filesystem::path& save_dir, std::string_view model, const LockHolder& me,
           bool force = false);
   RunLock(RunLock&&) noexcept = default;

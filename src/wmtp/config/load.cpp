@@ -153,7 +153,12 @@ void Loader::check_inputs() {
   for (const Row& row : rows()) {
     if (!row.input || !is_written(row.key) || failed_.contains(row.key)) continue;
     for (const std::string& missing : missing_inputs(row, result_.config))
-      problems_.add(place_of(row), row.key, fmt::format("\"{}\" does not exist", missing));
+      problems_.add(place_of(row), row.key,
+                    fmt::format("\"{}\" does not exist{}", missing,
+                                row.key == "checkpoint.resume"
+                                    ? "; it takes auto, never, a checkpoint, a pointer to one "
+                                      "(<model>-best), a run's folder or a folder of checkpoints"
+                                    : ""));
   }
 }
 

@@ -42,6 +42,7 @@ constexpr std::array kPoints{
     Point{"load.quarantine.rename", kGuardedCall},
     Point{"load.scan.begin", kCall},
     Point{"lock.break", kPause},
+    Point{"lock.write", kCall},
     Point{"retain.files.half", kCall},
     Point{"retain.manifest.gone", kGuardedCall},
     Point{"save.dirs.fsync", kGuardedCall},

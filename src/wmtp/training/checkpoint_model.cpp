@@ -8,10 +8,8 @@
 
 #include "wmtp/checkpoint/safetensors_tensor.h"
 #include "wmtp/checkpoint/weight_check.h"
-#include "wmtp/commit/folder.h"
 #include "wmtp/commit/reader.h"
 #include "wmtp/core/error.h"
-#include "wmtp/core/file.h"
 #include "wmtp/model/hf_config.h"
 #include "wmtp/model/presets.h"
 #include "wmtp/storage/file_system.h"
@@ -20,6 +18,7 @@
 #include "wmtp/training/checkpoints/resume.h"
 #include "wmtp/training/lora_settings.h"
 #include "wmtp/training/run/policy.h"
+#include "wmtp/training/run_place.h"
 
 namespace wmtp::training {
 namespace {
@@ -169,56 +168,17 @@ std::unique_ptr<checkpoint::WeightSource> base_of(const OpenedModel& opened, con
   return std::make_unique<FilledWeights>(units_of(opened), plan->fill, place.text);
 }
 
-std::vector<commit::FoundCheckpoint> checkpoints_in(const fs::path& folder) {
-  const storage::LocalFileSystem files;
-  auto found = commit::find_checkpoints(files, folder, {});
-  std::erase_if(found, [&](const auto& one) { return !is_checkpoint(folder / one.name); });
-  return found;
-}
-
-fs::path newest_of(const fs::path& folder) {
-  const auto found = checkpoints_in(folder);
-  for (const commit::FoundCheckpoint& one : found)
-    if (one.model != found.front().model)
-      refuse_checkpoint(fmt::format("{} holds checkpoints of several models, {} and {}",
-                                    folder.string(), found.front().model, one.model),
-                        "name one checkpoint");
-  return folder / found.front().name;
-}
-
-// A file of a few bytes beside checkpoints that names one of them.
-fs::path follow_pointer(const fs::path& path) {
-  const std::string name = path.filename().string();
-  const bool named_so =
-      name.ends_with("-latest") || name.ends_with("-best") || name.ends_with("-final");
-  if (!named_so) return path;
-  std::string target = read_file(path, 4096, ErrorKind::config);
-  if (target.ends_with('\n')) target.pop_back();
-  const fs::path place = path.parent_path() / target;
-  if (!commit::parse_checkpoint_name(target) || !is_checkpoint(place))
-    refuse_checkpoint(
-        fmt::format("{} names {:.80}, which is no checkpoint beside it", path.string(), target));
-  return place;
+// The model that the run started from, where it still is.
+std::vector<fs::path> place_of_base(const std::string& base) {
+  std::error_code ignored;
+  try {
+    if (fs::exists(base, ignored)) return {place_of_run(base)};
+  } catch (const Error&) {
+  }
+  return {};
 }
 
 }  // namespace
-
-bool is_checkpoint(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path / commit::kManifestFile, ignored);
-}
-
-fs::path place_of_run(const fs::path& path) {
-  std::error_code ignored;
-  if (fs::is_regular_file(path, ignored)) return follow_pointer(path);
-  for (const char* own : {"manifest.json", "config.json", "params.json", "adapter_config.json"})
-    if (fs::exists(path / own, ignored)) return path;
-  if (!fs::is_directory(path, ignored)) return path;
-  if (fs::is_directory(path / "final", ignored)) return path / "final";
-  for (const fs::path& folder : {path, path / "checkpoints"})
-    if (!checkpoints_in(folder).empty()) return newest_of(folder);
-  return path;
-}
 
 OpenedModel open_checkpoint(const fs::path& folder, const checkpoint::Environment& environment,
                             const std::string& base_model) {
@@ -238,7 +198,10 @@ OpenedModel open_checkpoint(const fs::path& folder, const checkpoint::Environmen
     refuse_checkpoint(
         fmt::format("{} has no adapters; a base model goes with adapters only", folder.string()));
   opened.fingerprint = weights->manifest().self_sha256;
-  if (opened.lora) opened.base_model = base_model.empty() ? base_place(saved).text : base_model;
+  const std::string base = base_model.empty() ? base_place(saved).text : base_model;
+  if (opened.lora) opened.base_model = base;
+  opened.read_from = place_of_base(base);
+  opened.step = weights->manifest().step;
   opened.folder.folder = folder;
   opened.folder.config_file = shape_file;
   opened.folder.config_format = checkpoint::ConfigFormat::hf_config;

@@ -8,15 +8,6 @@
 
 namespace wmtp::training {
 
-// A folder with a checkpoint's manifest.
-bool is_checkpoint(const std::filesystem::path& path);
-
-// What a path of a run means: a pointer file (<model>-latest, -best, -final) its checkpoint; a run
-// folder its `final` export, else its newest checkpoint; a folder of checkpoints the newest. Any
-// other path stays as it is. Error config for a pointer to nothing, and for the checkpoints of
-// several models.
-std::filesystem::path place_of_run(const std::filesystem::path& path);
-
 // The weights as they were trained; every byte that is read is held against the manifest
 // (commit::DamageError). Where the frozen base was left out (save_lora_only) it is built again as
 // the run did, from what the run's configuration names, or from `base_model`. REQUIRES

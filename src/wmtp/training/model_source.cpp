@@ -92,6 +92,8 @@ ModelSource open_model_source(const std::string& name, const checkpoint::Environ
   source.lora = opened.lora;
   source.value_head = opened.value_head;
   source.base_model = opened.base_model;
+  source.read_from = opened.read_from;
+  source.step = opened.step;
   source.stored_dtype = embedding_dtype(*opened.folder.weights);
   source.fill = reader_of(std::move(opened.folder.weights));
   source.fingerprint = fingerprint_of(source, opened.fingerprint);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "wmtp/checkpoint/model_folder.h"
 #include "wmtp/model/lora.h"
@@ -24,8 +25,10 @@ struct ModelSource {
   // What the model has besides its own parameters; `fill` knows those tensors too.
   std::optional<model::LoraConfig> lora;
   std::optional<model::ValueHeadType> value_head;
-  std::string base_model;         // of an adapter: its base, as it was named; else empty
-  DType stored_dtype = kFloat32;  // of the embedding
+  std::vector<std::filesystem::path> read_from;  // itself, then its base; a preset has none
+  std::optional<std::int64_t> step;  // optimizer steps, of a checkpoint or an export that tells
+  std::string base_model;            // of an adapter: its base, as it was named; else empty
+  DType stored_dtype = kFloat32;     // of the embedding
   // What it is by content (base_fingerprint.h); adapters count, merged or not. BLOCKS: reads some
   // of every tensor.
   std::function<std::string()> fingerprint;

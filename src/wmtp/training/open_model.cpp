@@ -9,6 +9,8 @@
 #include "wmtp/model/meta_params.h"
 #include "wmtp/training/adapter_folder.h"
 #include "wmtp/training/checkpoint_model.h"
+#include "wmtp/training/exports/mark.h"
+#include "wmtp/training/run_place.h"
 
 namespace wmtp::training {
 namespace {
@@ -95,6 +97,7 @@ OpenedModel open_adapted(const fs::path& path, const checkpoint::Environment& en
   if (!opened.has_weights())
     throw Error(ErrorKind::config, "peft", fmt::format("the base {} has no weights", base));
   OpenedAdapter adapter = open_adapter(path, opened.config);
+  opened.step.reset();  // the base's
   opened.lora = adapter.lora;
   opened.base_model = base_model.empty() ? adapter.base_model : base_model;
   if (adapter.value_head) opened.value_head = adapter.value_head;
@@ -103,16 +106,7 @@ OpenedModel open_adapted(const fs::path& path, const checkpoint::Environment& en
   return opened;
 }
 
-}  // namespace
-
-OpenedModel open_model(const std::string& name, const checkpoint::Environment& environment,
-                       const std::string& base_model) {
-  const fs::path path = place_of_run(checkpoint::locate_model(name, environment));
-  if (is_checkpoint(path)) return open_checkpoint(path, environment, base_model);
-  if (is_adapter_folder(path)) return open_adapted(path, environment, base_model);
-  if (!base_model.empty())
-    throw Error(ErrorKind::config, "model",
-                fmt::format("{} is no adapter; a base model goes with adapters only", name));
+OpenedModel open_plain(const fs::path& path, const std::string& name) {
   OpenedModel opened;
   opened.folder = checkpoint::open_model_folder(path);
   if (opened.folder.config_format == checkpoint::ConfigFormat::none) {
@@ -125,6 +119,23 @@ OpenedModel open_model(const std::string& name, const checkpoint::Environment& e
     opened.folder.weights =
         checkpoint::rename(std::move(opened.folder.weights), model::meta_name_map(opened.config));
   check(opened);
+  return opened;
+}
+
+}  // namespace
+
+OpenedModel open_model(const std::string& name, const checkpoint::Environment& environment,
+                       const std::string& base_model) {
+  const fs::path path = place_of_run(checkpoint::locate_model(name, environment));
+  const bool takes_base = is_checkpoint(path) || is_adapter_folder(path);
+  if (!base_model.empty() && !takes_base)
+    throw Error(ErrorKind::config, "model",
+                fmt::format("{} is no adapter; a base model goes with adapters only", name));
+  OpenedModel opened = is_checkpoint(path)       ? open_checkpoint(path, environment, base_model)
+                       : is_adapter_folder(path) ? open_adapted(path, environment, base_model)
+                                                 : open_plain(path, name);
+  opened.read_from.insert(opened.read_from.begin(), path);
+  if (const auto mark = read_export_mark(path)) opened.step = mark->step;
   return opened;
 }
 

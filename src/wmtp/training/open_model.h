@@ -1,7 +1,10 @@
 // A model as a user names it, opened: what it is and where its weights are.
 #pragma once
+#include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "wmtp/checkpoint/model_folder.h"
 #include "wmtp/model/lora.h"
@@ -16,13 +19,16 @@ struct OpenedModel {
   std::optional<model::LoraConfig> lora;  // an adapter's, in weights as *.lora_{A,B}.weight
   std::string base_model;                 // of an adapter: its base, as it was named; else empty
   checkpoint::ModelFolder folder;         // weights under wmtp's names, half-split rows
+  // Where it was found (of a run its checkpoint or export), then its base.
+  std::vector<std::filesystem::path> read_from;
+  std::optional<std::int64_t> step;  // optimizer steps, of a checkpoint or an export that tells
   std::string fingerprint;  // of a checkpoint: its manifest's hash, which covers all; else empty
 
   bool has_weights() const { return folder.weights != nullptr; }
 };
 
 // A folder of transformers, of Meta, of the Python project, one of wmtp's exports, a checkpoint, a
-// run or a pointer to a checkpoint (checkpoint_model.h), one weights file beside its configuration,
+// run or a pointer to a checkpoint (run_place.h), one weights file beside its configuration,
 // or "org/name" in the local Hugging Face cache. Reads headers only. With
 // weights, every tensor and shape is held against the configuration (checkpoint/weight_check.h).
 // REQUIRES a configuration in the folder (Error config).

@@ -7,6 +7,10 @@ void add_checkpoint(CLI::App& app, Session& session) {
       "checkpoint", "Model folders and checkpoints: look into them, export them");
   command->group(kModelGroup);
   command->require_subcommand(1);
+  command->footer(
+      "  wmtp checkpoint list runs/demo\n"
+      "  wmtp checkpoint verify runs/demo --all\n"
+      "  wmtp checkpoint export runs/demo --format hf --out exported");
   add_checkpoint_list(*command, session);
   add_checkpoint_inspect(*command, session);
   add_checkpoint_export(*command, session);

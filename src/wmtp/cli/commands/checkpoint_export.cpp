@@ -25,13 +25,21 @@ DType dtype_of(const ExportFlags& flags, const training::ModelSource& source,
   return training::default_export_dtype(source.config, source.stored_dtype);
 }
 
-void show(const training::ExportReport& report, const ExportFlags& flags, DType dtype,
-          const Session& session) {
-  nlohmann::ordered_json difference = nullptr;
+// What was exported in the end: of a run folder or a pointer one of its checkpoints, or its export.
+std::string place_of(const training::ModelSource& source, const ExportFlags& flags) {
+  return source.read_from.empty() ? flags.path : source.read_from.front().string();
+}
+
+void show(const training::ExportReport& report, const ExportFlags& flags,
+          const training::ModelSource& source, DType dtype, const Session& session) {
+  nlohmann::ordered_json difference = nullptr, step = nullptr;
   if (report.logit_difference) difference = *report.logit_difference;
+  if (source.step) step = *source.step;
   if (session.json)
     emit_json("result",
               {{"folder", report.folder.string()},
+               {"source", place_of(source, flags)},
+               {"step", step},
                {"format", flags.format},
                {"dtype", name_of(dtype)},
                {"tensors", report.num_tensors},
@@ -41,8 +49,9 @@ void show(const training::ExportReport& report, const ExportFlags& flags, DType 
                {"logit_difference", difference}},
               false);
   else if (!session.quiet)
-    fmt::print("{}: {} tensors, {} bytes in {}; {}\n", report.folder.string(), report.num_tensors,
-               report.bytes, fmt::join(report.files, ", "),
+    fmt::print("{}: {}{}: {} tensors, {} bytes in {}; {}\n", report.folder.string(),
+               place_of(source, flags), source.step ? fmt::format(", step {}", *source.step) : "",
+               report.num_tensors, report.bytes, fmt::join(report.files, ", "),
                !report.verified ? "not verified"
                : report.logit_difference
                    ? fmt::format("read back, logits within {:.2g}", *report.logit_difference)
@@ -61,12 +70,15 @@ int run_export(const ExportFlags& flags, const Session& session) {
   spec.verify = !flags.no_verify;
   spec.base_model = flags.base_model;
   spec.card.base_model = source.base_model.empty() ? flags.path : source.base_model;
-  show(training::export_source(source, spec, flags.merge_lora), flags, spec.dtype, session);
+  spec.card.source = flags.path;
+  const auto report = training::export_source(source, spec, flags.merge_lora);
+  show(report, flags, source, spec.dtype, session);
   return 0;
 }
 
 void add_common(CLI::App* command, ExportFlags& flags) {
-  command->add_option("--out", flags.out, "Folder to write; an older export there is replaced")
+  command
+      ->add_option("--out", flags.out, "Folder to write; an older export of wmtp there is replaced")
       ->required()
       ->type_name("D");
   command
@@ -88,8 +100,8 @@ void add_checkpoint_export(CLI::App& checkpoint, Session& session) {
   command
       ->add_option(
           "path", flags->path,
-          "Model, PEFT or run folder, checkpoint, weights file, org/name in the local cache, or a "
-          "preset")
+          "Model, PEFT or run folder, checkpoint or a pointer to one, folder of checkpoints (the "
+          "newest), weights file, org/name in the local cache, or a preset")
       ->required()
       ->type_name("PATH");
   command
@@ -107,7 +119,8 @@ void add_checkpoint_export(CLI::App& checkpoint, Session& session) {
       ->check(CLI::PositiveNumber);
   command->add_flag("--keep-mtp", flags->keep_mtp,
                     "hf: extra prediction heads too, in a file of their own");
-  command->add_flag("--merge-lora", flags->merge_lora, "Build the adapters into the weights");
+  command->add_flag("--merge-lora", flags->merge_lora,
+                    "Build the adapters into the weights; extra heads stay with --keep-mtp only");
   command->add_flag("--no-verify", flags->no_verify,
                     "Do not read the export back to compare tensors and logits");
   command->footer(
@@ -121,11 +134,13 @@ void add_checkpoint_export(CLI::App& checkpoint, Session& session) {
 
 void add_checkpoint_merge_lora(CLI::App& checkpoint, Session& session) {
   CLI::App* command = checkpoint.add_subcommand(
-      "merge-lora", "Build an adapter into its base, as a folder for transformers");
+      "merge-lora",
+      "Build an adapter into its base, extra heads included, as a folder for transformers (export "
+      "--format hf --merge-lora --keep-mtp)");
   auto flags = std::make_shared<ExportFlags>();
   flags->format = "hf";
   flags->merge_lora = flags->keep_mtp = true;
-  command->add_option("path", flags->path, "PEFT folder, or a checkpoint of a LoRA run")
+  command->add_option("path", flags->path, "PEFT folder, a LoRA run, or a checkpoint of one")
       ->required()
       ->type_name("PATH");
   add_common(command, *flags);

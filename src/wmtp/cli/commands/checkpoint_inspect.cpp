@@ -9,11 +9,11 @@
 #include "wmtp/checkpoint/safetensors_tensor.h"
 #include "wmtp/cli/commands/checkpoint.h"
 #include "wmtp/comm/launch_env.h"
-#include "wmtp/commit/listing.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/error.h"
 #include "wmtp/training/adapter_folder.h"
 #include "wmtp/training/open_model.h"
+#include "wmtp/training/run_place.h"
 
 namespace wmtp::cli {
 namespace {
@@ -135,15 +135,20 @@ int inspect_adapter(const std::filesystem::path& folder, const WeightsFlags& fla
 }
 
 int inspect(const WeightsFlags& flags, const Session& session) {
-  if (commit::is_checkpoint(storage::LocalFileSystem(), flags.path))
-    return inspect_saved(flags.path, flags.tensors, session);
   const std::filesystem::path path =
-      checkpoint::locate_model(flags.path, comm::process_environment());
+      training::place_of_run(checkpoint::locate_model(flags.path, comm::process_environment()));
+  if (training::is_checkpoint(path)) {
+    if (flags.raw)
+      throw Error(ErrorKind::config, "checkpoint",
+                  fmt::format("{} is a checkpoint: its names are as stored", path.string()),
+                  "--raw is for model folders and weights files");
+    return inspect_saved(path, flags.tensors, session);
+  }
   if (training::is_adapter_folder(path)) return inspect_adapter(path, flags, session);
   checkpoint::ModelFolder folder = checkpoint::open_model_folder(path);
   const bool as_model = !flags.raw && folder.config_format != checkpoint::ConfigFormat::none;
   if (as_model) {
-    training::OpenedModel model = training::open_model(flags.path, comm::process_environment());
+    training::OpenedModel model = training::open_model(path.string(), comm::process_environment());
     show_model(model, session);
     folder = std::move(model.folder);
   }
@@ -157,16 +162,19 @@ int inspect(const WeightsFlags& flags, const Session& session) {
 
 void add_checkpoint_inspect(CLI::App& checkpoint, Session& session) {
   CLI::App* command = checkpoint.add_subcommand(
-      "inspect", "Show what a model or PEFT folder, a weights file or a checkpoint holds");
+      "inspect", "Show what a model or PEFT folder, a weights file, a run or a checkpoint holds");
   auto flags = std::make_shared<WeightsFlags>();
   command
       ->add_option("path", flags->path,
-                   "Model or PEFT folder, weights file, checkpoint, or org/name in the local cache")
+                   "Model, PEFT or run folder, weights file, checkpoint or a pointer to one, or "
+                   "org/name in the local cache")
       ->required()
       ->type_name("PATH");
-  command->add_flag("--tensors", flags->tensors, "List every tensor; with --json also its SHA-256");
+  command->add_flag("--tensors", flags->tensors,
+                    "List every tensor; with --json also its SHA-256, but for checkpoints");
   command->add_flag("--raw", flags->raw,
-                    "Names and rows as stored; no check against the configuration");
+                    "Names and rows as stored, no check against the configuration; not for "
+                    "checkpoints");
   command->footer("  wmtp checkpoint inspect models/llama --tensors");
   command->callback(
       [flags, &session] { session.run = [flags, &session] { return inspect(*flags, session); }; });

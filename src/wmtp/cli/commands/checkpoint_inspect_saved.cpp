@@ -29,8 +29,10 @@ void show_tensors(const Manifest& manifest, const Session& session) {
     }
 }
 
-ordered_json summary(const Manifest& manifest, const Json& state) {
-  return {{"model", manifest.model},
+ordered_json summary(const std::filesystem::path& folder, const Manifest& manifest,
+                     const Json& state) {
+  return {{"folder", folder.string()},
+          {"model", manifest.model},
           {"step", manifest.step},
           {"kind", commit::name_of(manifest.kind)},
           {"run_id", manifest.run_id},
@@ -55,7 +57,7 @@ int inspect_saved(const std::filesystem::path& folder, bool tensors, const Sessi
   const Json state = commit::parse_trainer_state(reader.text(commit::kTrainerStateFile),
                                                  (folder / commit::kTrainerStateFile).string());
   if (tensors) show_tensors(reader.manifest(), session);
-  const ordered_json facts = summary(reader.manifest(), state);
+  const ordered_json facts = summary(folder, reader.manifest(), state);
   if (session.json) {
     emit_json("result", facts, false);
     return 0;

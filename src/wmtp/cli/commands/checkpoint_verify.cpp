@@ -6,6 +6,7 @@
 #include "wmtp/commit/folder.h"
 #include "wmtp/commit/reader.h"
 #include "wmtp/core/error.h"
+#include "wmtp/training/run_place.h"
 
 namespace wmtp::cli {
 namespace {
@@ -34,21 +35,36 @@ std::size_t verify_one(const std::filesystem::path& folder, const Session& sessi
   return found.size();
 }
 
+// One checkpoint or a pointer to it: of a folder of them only --all says which are meant.
+std::filesystem::path the_one(const std::filesystem::path& path) {
+  const auto found = training::checkpoint_of(path);
+  std::error_code ignored;
+  const bool names_one = found && (!std::filesystem::is_directory(path, ignored) ||
+                                   std::filesystem::equivalent(*found, path, ignored));
+  if (names_one) return *found;
+  throw Error(
+      ErrorKind::config, "checkpoint",
+      fmt::format("{} is no checkpoint: it is {}", path.string(), training::what_it_is(path)),
+      found ? fmt::format("`wmtp checkpoint verify {} --all` checks those in it", path.string())
+            : "`wmtp checkpoint list DIR` shows the checkpoints of a run");
+}
+
+std::vector<std::filesystem::path> all_of(const std::filesystem::path& path) {
+  const std::filesystem::path folder = training::checkpoints_folder(path);
+  std::vector<std::filesystem::path> folders;
+  for (const auto& found : commit::find_checkpoints(storage::LocalFileSystem(), folder, ""))
+    folders.push_back(folder / found.name);
+  if (folders.empty())
+    throw Error(ErrorKind::config, "checkpoint",
+                fmt::format("no checkpoints in {}: it is {}", folder.string(),
+                            training::what_it_is(folder)),
+                "name a run's folder, or the folder of its checkpoints (checkpoint.save_dir)");
+  return folders;
+}
+
 int verify(const VerifyFlags& flags, const Session& session) {
-  std::filesystem::path path = std::filesystem::path(flags.path).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();
-  std::vector<std::filesystem::path> folders{path};
-  const storage::LocalFileSystem files;
-  if (files.status(path).kind != storage::FileKind::folder)
-    throw Error(ErrorKind::config, "checkpoint", fmt::format("{} is no folder", path.string()));
-  if (flags.all) {
-    folders.clear();
-    for (const auto& found : commit::find_checkpoints(files, path, ""))
-      folders.push_back(path / found.name);
-    if (folders.empty())
-      throw Error(ErrorKind::config, "checkpoint",
-                  fmt::format("no checkpoints in {}", path.string()));
-  }
+  const std::vector<std::filesystem::path> folders =
+      flags.all ? all_of(flags.path) : std::vector{the_one(flags.path)};
   std::size_t num_bad = 0;
   for (const std::filesystem::path& folder : folders) num_bad += verify_one(folder, session) > 0;
   if (session.json) emit_json("result", {{"checked", folders.size()}, {"bad", num_bad}}, false);
@@ -61,13 +77,16 @@ void add_checkpoint_verify(CLI::App& checkpoint, Session& session) {
   CLI::App* command = checkpoint.add_subcommand(
       "verify", "Check every byte of a checkpoint; exit code 0, or 74 when one is damaged");
   auto flags = std::make_shared<VerifyFlags>();
-  command->add_option("path", flags->path, "A checkpoint; with --all a folder of them")
+  command
+      ->add_option(
+          "path", flags->path,
+          "A checkpoint or a pointer to one; with --all a run's folder or a folder of them")
       ->required()
       ->type_name("PATH");
   command->add_flag("--all", flags->all, "Every checkpoint in the folder");
   command->footer(
       "  wmtp checkpoint verify runs/demo/checkpoints/qwen3_0_6b-100steps\n"
-      "  wmtp checkpoint verify runs/demo/checkpoints --all");
+      "  wmtp checkpoint verify runs/demo --all");
   command->callback(
       [flags, &session] { session.run = [flags, &session] { return verify(*flags, session); }; });
 }

@@ -277,8 +277,8 @@ void add_train(CLI::App& app, Session& session) {
       ->type_name("auto|cuda|cpu");
   command
       ->add_option("--resume", flags->resume,
-                   "Go on from the newest good checkpoint, from this one, or start over "
-                   "(checkpoint.resume)")
+                   "Go on from the newest good checkpoint, from this one (or a pointer's, a "
+                   "run's), or start over (checkpoint.resume)")
       ->type_name("auto|never|PATH");
   command->add_flag("--allow-fresh-start", flags->allow_fresh_start,
                     "Checkpoints exist but none verifies: start over all the same");

@@ -13,6 +13,7 @@
 #include "wmtp/core/log.h"
 #include "wmtp/training/base_fingerprint.h"
 #include "wmtp/training/checkpoints/read_elements.h"
+#include "wmtp/training/run_place.h"
 
 namespace wmtp::training {
 
@@ -34,8 +35,7 @@ commit::ChooseRequest choose_request(const FindRequest& find, storage::FileSyste
 }
 
 void look_for_path(commit::ChooseRequest& request, const std::filesystem::path& given) {
-  const auto path = given.lexically_normal();
-  const auto named = path.has_filename() ? path : path.parent_path();
+  const auto named = checkpoint_to_resume(given, request.model);
   request.save_dir = named.parent_path().empty() ? "." : named.parent_path();
   request.only = named.filename().string();
 }

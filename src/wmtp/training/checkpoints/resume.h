@@ -29,7 +29,7 @@ struct FoundState {
 // COLLECTIVE, BLOCKS. By checkpoint.resume: the newest that verifies, a named one, or none. A
 // launcher starts a run again with the words it began with: then a named one and none mean the
 // beginning of the run, and what the run itself has saved since comes first. Errors as
-// commit::choose_checkpoint has them.
+// commit::choose_checkpoint and checkpoint_to_resume (run_place.h) have them.
 std::optional<FoundState> find_state(const FindRequest& request,
                                      comm::ProcessGroupSession& session);
 

@@ -7,6 +7,7 @@
 #include "wmtp/core/file.h"
 #include "wmtp/model/hf_config.h"
 #include "wmtp/storage/atomic_file.h"
+#include "wmtp/training/exports/mark.h"
 
 namespace wmtp::training {
 namespace {
@@ -77,6 +78,7 @@ std::string model_card_text(const ExportSpec& spec) {
   auto fact = [&text](std::string_view name, const std::string& value) {
     if (!value.empty()) text += fmt::format("- {}: {}\n", name, value);
   };
+  fact("Source", card.source);
   fact("Base model", card.base_model);
   fact("Data", card.data);
   fact("Stage", card.stage);
@@ -108,6 +110,9 @@ void write_companions(const fs::path& folder, const ExportSpec& spec, const Expo
     write(folder / "model.safetensors.index.json", index_text(plan));
     copy_tokenizer(spec.tokenizer_folder, folder);
   }
+  ExportMark mark{std::string(name_of(spec.format)), spec.card.source, std::nullopt};
+  if (spec.card.steps > 0) mark.step = spec.card.steps;
+  write(folder / kExportMarkFile, export_mark_text(mark));
   write(folder / "README.md", model_card_text(spec));
 }
 

@@ -1,4 +1,4 @@
-// The files of an export beside its weights: configuration, tokenizer, model card.
+// The files of an export beside its weights: configuration, tokenizer, model card, mark.
 #pragma once
 #include <filesystem>
 #include <string>

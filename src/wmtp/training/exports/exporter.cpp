@@ -11,6 +11,7 @@
 #include "wmtp/storage/atomic_file.h"
 #include "wmtp/training/adapter_folder.h"
 #include "wmtp/training/exports/companions.h"
+#include "wmtp/training/exports/mark.h"
 #include "wmtp/training/exports/verify.h"
 
 namespace wmtp::training {
@@ -31,7 +32,7 @@ ExportSpec checked(ExportSpec spec) {
 Exporter::Exporter(ExportSpec spec)
     : spec_(checked(std::move(spec))),
       plan_(plan_export(spec_)),
-      folder_(spec_.out, is_export_file),
+      folder_(spec_.out, is_export_file, kExportMarkFile),
       checksums_(plan_.tensors.size()) {
   for (std::size_t i = 0; i < plan_.tensors.size(); ++i)
     by_name_.emplace(plan_.tensors[i].param.name, i);

@@ -15,6 +15,20 @@ DType reading_dtype(const ModelSource& source, const ExportSpec& spec,
   return keeps_fp32 ? kFloat32 : spec.dtype;
 }
 
+void refuse_to_replace_source(const ModelSource& source, const std::filesystem::path& out) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  for (const fs::path& path : source.read_from) {
+    const fs::path folder =
+        fs::is_directory(path, ignored) ? path : fs::absolute(path).parent_path();
+    if (fs::equivalent(folder, out, ignored))
+      throw Error(
+          ErrorKind::config, "export",
+          fmt::format("{} is what the export is made from; it is left as it is", out.string()),
+          "name another folder");
+  }
+}
+
 }  // namespace
 
 ExportReport export_source(const ModelSource& source, ExportSpec spec, bool merge_lora) {
@@ -25,12 +39,15 @@ ExportReport export_source(const ModelSource& source, ExportSpec spec, bool merg
                 "merge them with --merge-lora, or export them with --format peft");
   if (!source.lora && merge_lora)
     throw Error(ErrorKind::config, "export", "there are no adapters to merge");
+  refuse_to_replace_source(source, spec.out);
   spec.config = source.config;
   spec.lora = source.lora;
   spec.value_head = source.value_head;
   spec.tokenizer_folder = source.tokenizer_folder;
   if (spec.base_model.empty()) spec.base_model = source.base_model;
   if (spec.card.base_model.empty()) spec.card.base_model = spec.base_model;
+  if (!source.read_from.empty()) spec.card.source = source.read_from.front().string();
+  spec.card.steps = source.step.value_or(0);
   Exporter exporter(spec);
   for (const layout::ParamSpec& param : exporter.wanted()) {
     const auto options = at::TensorOptions().dtype(reading_dtype(source, spec, param));

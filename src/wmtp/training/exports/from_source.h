@@ -6,8 +6,8 @@
 namespace wmtp::training {
 
 // `spec`: where to, format, dtype and options; what the model is (config, adapters, value head,
-// tokenizer) is taken from `source`. Error config for adapters in a format of whole weights unless
-// `merge_lora`. BLOCKS. Errors as in Exporter.
+// tokenizer, step) is taken from `source`. Error config for adapters in a format of whole weights
+// unless `merge_lora`, and where the target is what `source` reads. BLOCKS. Errors as in Exporter.
 ExportReport export_source(const ModelSource& source, ExportSpec spec, bool merge_lora);
 
 }  // namespace wmtp::training

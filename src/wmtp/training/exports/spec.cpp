@@ -6,6 +6,7 @@
 #include <array>
 
 #include "wmtp/core/error.h"
+#include "wmtp/training/exports/mark.h"
 
 namespace wmtp::training {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 constexpr std::array<std::pair<ExportFormat, std::string_view>, 3> kFormats{
     {{ExportFormat::hf, "hf"}, {ExportFormat::peft, "peft"}, {ExportFormat::pt, "pt"}}};
 
-constexpr std::array<std::string_view, 17> kFiles{
+constexpr std::array<std::string_view, 18> kFiles{
     "config.json",
     "generation_config.json",
     "model.safetensors",
@@ -24,6 +25,7 @@ constexpr std::array<std::string_view, 17> kFiles{
     "adapter_model.safetensors",
     "adapter_mtp_heads.safetensors",
     "checkpoint.pt",
+    kExportMarkFile,
     "README.md",
     "tokenizer.json",
     "tokenizer_config.json",

@@ -24,8 +24,9 @@ ExportFormat export_format(std::string_view name);  // Error config for other na
 
 // What README.md tells; empty parts are left out. The licence is the user's to add.
 struct ModelCard {
+  std::string source;  // what it was made from: a checkpoint, a run's folder, a model
   std::string base_model, data, stage;
-  std::int64_t steps = 0;
+  std::int64_t steps = 0;  // 0: not known
   std::vector<std::pair<std::string, double>> metrics;
   std::string configuration;  // the run's YAML
 };
@@ -49,7 +50,8 @@ struct ExportSpec {
 // The configuration's own word, else `otherwise`.
 DType default_export_dtype(const model::ModelConfig& config, DType otherwise);
 
-// Whether an export may have written a file of this name: what may be replaced by a newer export.
+// Whether an export may have written a file of this name: what a newer export may replace, in a
+// folder with the mark (mark.h).
 bool is_export_file(std::string_view name);
 
 }  // namespace wmtp::training

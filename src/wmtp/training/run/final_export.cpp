@@ -41,6 +41,7 @@ ExportSpec spec_of(Trainer& trainer, ExportFormat format, const std::string& con
   spec.tokenizer_folder = trainer.data().tokenizer_folder();
   spec.base_model = policy.base_model;
   spec.total_steps = trainer.state().step;
+  spec.card.source = config.runtime.run_dir.string();
   spec.card.base_model = policy.base_model;
   spec.card.data = config.dataset.name;
   spec.card.stage = config::name_of(config.experiment.stage);
