@@ -80,8 +80,8 @@ class Checkpointer {
   void point(commit::Pointer pointer, std::int64_t step);
 
   std::vector<SaveOutcome> outcomes();  // of the saves that ended since the last call
-  // To be asked for each, once it is told. Error io after max_failed_saves failures in a row, numeric
-  // where the ranks' states differ.
+  // To be asked for each, once it is told. Error io after max_failed_saves failures in a row,
+  // numeric where the ranks' states differ.
   void require_no_end(const SaveOutcome& outcome);
   // BLOCKS until the writer is idle; what the writer gets done is progress of the watchdog's
   // section.
