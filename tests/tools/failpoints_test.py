@@ -27,6 +27,7 @@ REACHED = {
     "load.quarantine.rename": MATRIX,
     "load.scan.begin": MATRIX,
     "lock.break": ("tests/commit/run_lock_test.cpp", "OfManyForcedStartsOneWins"),
+    "lock.write": ("tests/parity/test_checkpoint_files.py", "test_prune_where_it_is_needed"),
     "retain.files.half": MATRIX,
     "retain.manifest.gone": MATRIX,
     "save.dirs.fsync": MATRIX,
