@@ -23,16 +23,6 @@ void look_into(const storage::FileSystem& files, const std::filesystem::path& fo
   }
 }
 
-// A pointer that cannot be read marks nothing here; who removes checkpoints must know better.
-bool is_named_by(const storage::FileSystem& files, const std::filesystem::path& save_dir,
-                 const FoundCheckpoint& found, Pointer pointer) {
-  try {
-    return read_pointer(files, save_dir, found.model, pointer) == found.name;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 std::uint64_t bytes_in(const storage::FileSystem& files, const std::filesystem::path& path) {
   const storage::FileStatus status = files.status(path);
   if (status.kind != storage::FileKind::folder) return status.bytes;
@@ -68,6 +58,15 @@ std::vector<SetAside> list_set_aside(const storage::FileSystem& files,
     list.push_back({std::move(name), bytes});
   }
   return list;
+}
+
+bool is_named_by(const storage::FileSystem& files, const std::filesystem::path& save_dir,
+                 const FoundCheckpoint& found, Pointer pointer) {
+  try {
+    return read_pointer(files, save_dir, found.model, pointer) == found.name;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 bool is_checkpoint(const storage::FileSystem& files, const std::filesystem::path& folder) {

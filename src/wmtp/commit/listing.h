@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "wmtp/commit/folder.h"
 #include "wmtp/commit/pointer.h"
 #include "wmtp/storage/file_system.h"
 
@@ -32,6 +33,11 @@ struct SetAside {
 // What was found damaged and renamed (quarantine()), in the order of the names.
 std::vector<SetAside> list_set_aside(const storage::FileSystem& files,
                                      const std::filesystem::path& save_dir);
+
+// Whether the pointer names it. One that cannot be read names nothing here; who removes checkpoints
+// asks read_pointer(), and must know.
+bool is_named_by(const storage::FileSystem& files, const std::filesystem::path& save_dir,
+                 const FoundCheckpoint& found, Pointer pointer);
 
 // Whether the folder holds a manifest, good or bad.
 bool is_checkpoint(const storage::FileSystem& files, const std::filesystem::path& folder);

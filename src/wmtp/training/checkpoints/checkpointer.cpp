@@ -215,6 +215,7 @@ void Checkpointer::point(commit::Pointer pointer, std::int64_t step) {
   if (session_.rank() != 0) return;
   const std::string name = commit::checkpoint_name(site_.model, step);
   if (!commit::is_checkpoint(files_, site_.save_dir / name)) return;
+  if (commit::is_named_by(files_, site_.save_dir, {name, site_.model, step}, pointer)) return;
   try {
     commit::write_pointer(files_, site_.save_dir, site_.model, pointer, name);
   } catch (const Error& error) {
