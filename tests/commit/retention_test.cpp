@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <functional>
 
 #include "commit/tiny_state.h"
 #include "support/crash_store.h"
@@ -29,6 +30,22 @@ class Retention : public testing::Test {
     for (const FoundCheckpoint& found : find_checkpoints(copy, "/s", "tiny"))
       steps += fmt::format("{} ", found.step);
     return steps;
+  }
+  // Retention to two, once for each storage call that fails, and once with none.
+  void with_every_call_failing(const std::function<void(CrashStore& left, int call)>& check) {
+    for (int call = 1;; ++call) {
+      CrashStore copy(store);
+      copy.fail(call, EIO, CrashStore::Fail::once);
+      bool failed = false;
+      try {
+        apply_retention(copy, "/s", "tiny", {.keep = 2});
+      } catch (const Error&) {
+        failed = true;
+      }
+      copy.disarm();
+      check(copy, call);
+      if (!failed) break;
+    }
   }
   void flip(int step) { store.bytes(fmt::format("/s/tiny-{}steps/manifest.json", step))[3] ^= 1; }
   CrashStore store;
@@ -69,44 +86,25 @@ TEST_F(Retention, NewerFormatsStay) {
 }
 
 TEST_F(Retention, AFailureInTheMiddleLeavesNoHalfCheckpoint) {
-  for (int call = 1;; ++call) {
-    CrashStore copy(store);
-    copy.fail(call, EIO, CrashStore::Fail::once);
-    bool failed = false;
-    try {
-      apply_retention(copy, "/s", "tiny", {.keep = 2});
-    } catch (const Error&) {
-      failed = true;
-    }
-    copy.disarm();
-    for (const FoundCheckpoint& found : find_checkpoints(copy, "/s", "tiny"))
-      EXPECT_EQ(tiny::fault_of(copy, "/s/" + found.name, found.step), "") << call;
-    clear_leftovers(copy, "/s", "tiny");
-    for (const FoundCheckpoint& found : find_checkpoints(copy, "/s", "tiny"))
-      EXPECT_EQ(tiny::fault_of(copy, "/s/" + found.name, found.step), "") << call;
-    EXPECT_GE(find_checkpoints(copy, "/s", "tiny").size(), 2u);
-    if (!failed) break;
-  }
+  with_every_call_failing([](CrashStore& left, int call) {
+    for (const FoundCheckpoint& found : find_checkpoints(left, "/s", "tiny"))
+      EXPECT_EQ(tiny::fault_of(left, "/s/" + found.name, found.step), "") << call;
+    clear_leftovers(left, "/s", "tiny");
+    for (const FoundCheckpoint& found : find_checkpoints(left, "/s", "tiny"))
+      EXPECT_EQ(tiny::fault_of(left, "/s/" + found.name, found.step), "") << call;
+    EXPECT_GE(find_checkpoints(left, "/s", "tiny").size(), 2u);
+  });
 }
 
 // Who the best is must be known before anything goes.
 TEST_F(Retention, NothingGoesWhileThePointersCannotBeRead) {
   write_pointer(store, "/s", "tiny", Pointer::best, "tiny-2steps");
-  for (int call = 1;; ++call) {
-    CrashStore copy(store);
-    copy.fail(call, EIO, CrashStore::Fail::once);
-    bool failed = false;
-    try {
-      apply_retention(copy, "/s", "tiny", {.keep = 2});
-    } catch (const Error&) {
-      failed = true;
-    }
-    copy.disarm();
-    EXPECT_EQ(tiny::fault_of(copy, "/s/tiny-2steps", 2), "") << call;
-    if (!failed) break;
-  }
+  with_every_call_failing([](CrashStore& left, int call) {
+    EXPECT_EQ(tiny::fault_of(left, "/s/tiny-2steps", 2), "") << call;
+  });
   store.bytes("/s/tiny-best") = "tiny-2st";
-  EXPECT_WMTP_ERROR(left({.keep = 2}), ErrorKind::checkpoint, "tiny-best names no checkpoint");
+  EXPECT_WMTP_ERROR(apply_retention(store, "/s", "tiny", {.keep = 2}), ErrorKind::checkpoint,
+                    "tiny-best names no checkpoint");
   EXPECT_EQ(find_checkpoints(store, "/s", "tiny").size(), 5u);
 }
 

@@ -6,34 +6,15 @@
 #include <sys/timex.h>
 
 #include <ctime>
-#include <fstream>
-#include <optional>
 #include <thread>
 
 #include "wmtp/cli/versions.h"
+#include "wmtp/core/kernel_number.h"
 #include "wmtp/tensor/cuda_plugin.h"
 #include "wmtp/tensor/host_memory.h"
 
 namespace wmtp::cli {
 namespace {
-
-// A number in a one-number file of the kernel; nothing for "max" or no file.
-std::optional<std::int64_t> kernel_number(const char* path) {
-  std::ifstream file(path);
-  std::int64_t value = 0;
-  return file >> value ? std::optional(value) : std::nullopt;
-}
-
-std::optional<std::int64_t> meminfo_bytes(const std::string& key) {
-  std::ifstream file("/proc/meminfo");
-  for (std::string name, unit; file >> name;) {
-    std::int64_t kib = 0;
-    file >> kib;
-    std::getline(file, unit);
-    if (name == key + ":") return kib * 1024;
-  }
-  return std::nullopt;
-}
 
 rlim_t soft_limit(__rlimit_resource_t resource) {
   rlimit limit{};
@@ -103,7 +84,7 @@ Check check_cores(const comm::LaunchEnv& launch) {
 }
 
 Check check_memory() {
-  const std::int64_t total = meminfo_bytes("MemTotal").value_or(0);
+  const std::int64_t total = kernel_number("/proc/meminfo", "MemTotal:").value_or(0) * 1024;
   const std::int64_t available = available_host_bytes();
   std::string limit_note;
   if (const auto limit = kernel_number("/sys/fs/cgroup/memory.max"))

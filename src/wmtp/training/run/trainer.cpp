@@ -300,13 +300,13 @@ void Trainer::save(bool final, bool wait, RunReport* report) {
 }
 
 void Trainer::tell_saves(RunReport* report) {
-  for (const SaveOutcome& outcome : checkpointer_->outcomes()) {
+  const std::vector<SaveOutcome> ended = checkpointer_->outcomes();
+  for (const SaveOutcome& outcome : ended) {
     if (outcome.saved) last_committed_step_ = outcome.step;
     if (report) report->saved(outcome);
-    tell_progress();
-    checkpointer_->require_no_end(outcome);
   }
   tell_progress();
+  for (const SaveOutcome& outcome : ended) checkpointer_->require_no_end(outcome);
 }
 
 bool Trainer::run_step(StepReader& reader, const Requests& requests) {
