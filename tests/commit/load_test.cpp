@@ -9,6 +9,7 @@
 #include "commit/tiny_state.h"
 #include "support/crash_store.h"
 #include "support/expect_error.h"
+#include "support/paths.h"
 #include "wmtp/commit/folder.h"
 
 namespace wmtp::commit {
@@ -210,7 +211,7 @@ TEST_F(Load, AFolderThatLostItsManifestIsSetAsideNotRemoved) {
 TEST(GoldenCheckpoints, Version1Loads) {
   const storage::LocalFileSystem files;
   const auto folder =
-      std::filesystem::path(WMTP_SOURCE_DIR) / "tests/golden/checkpoint_v1/golden-3steps";
+      test::source_dir() / "tests/golden/checkpoint_v1/golden-3steps";
   EXPECT_TRUE(find_damage(files, folder, Verify::full).empty());
   CheckpointReader reader(files, folder);
   EXPECT_EQ(reader.manifest().world_size, 3);

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "config/config_fixture.h"
+#include "support/paths.h"
 #include "wmtp/config/canonical.h"
 #include "wmtp/config/describe.h"
 #include "wmtp/config/schema.h"
@@ -145,12 +146,12 @@ TEST(TableTest, EveryKeyIsListed) {
     EXPECT_FALSE(row.help.empty()) << row.key;
     keys += row.key + "\n";
   }
-  EXPECT_EQ(keys, test::slurp(fs::path(WMTP_SOURCE_DIR) / "tests/golden/config_keys.txt"))
+  EXPECT_EQ(keys, test::slurp(test::source_dir() / "tests/golden/config_keys.txt"))
       << "a key was added, removed or moved: users' files depend on them";
 }
 
 TEST(TableTest, DocumentIsUpToDate) {
-  EXPECT_TRUE(markdown_reference() == test::slurp(fs::path(WMTP_SOURCE_DIR) / "docs/config.md"))
+  EXPECT_TRUE(markdown_reference() == test::slurp(test::source_dir() / "docs/config.md"))
       << "run: wmtp validate --docs > docs/config.md";
 }
 
@@ -170,7 +171,7 @@ TEST(TableTest, SchemaIsStrict) {
 TEST_F(PrintTest, ShippedFilesValidate) {
   int num_files = 0;
   for (const auto& entry :
-       fs::recursive_directory_iterator(fs::path(WMTP_SOURCE_DIR) / "configs")) {
+       fs::recursive_directory_iterator(test::source_dir() / "configs")) {
     if (entry.path().extension() != ".yaml" || entry.path().filename() == "defaults.yaml") continue;
     LoadRequest wanted = request("");
     wanted.file = entry.path();

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "support/expect_error.h"
+#include "support/paths.h"
 #include "wmtp/core/json.h"
 #include "wmtp/data/sampling/curriculum.h"
 #include "wmtp/data/sampling/epoch_order.h"
@@ -18,7 +19,7 @@ namespace {
 const OrderedJson& golden() {
   static const OrderedJson json = [] {
     // Bins keep the order of the file, so the strict (sorting) reader will not do here.
-    std::ifstream file(std::string(WMTP_SOURCE_DIR) + "/tests/golden/data_sampling.json");
+    std::ifstream file(test::source_dir() / "tests/golden/data_sampling.json");
     return OrderedJson::parse(file);
   }();
   return json;
