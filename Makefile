@@ -9,7 +9,7 @@ export CCACHE_DIR     ?= $(CACHE)/ccache
 export CCACHE_MAXSIZE ?= 5G
 
 .NOTPARALLEL:
-.PHONY: help setup setup-python configure build demo test bench bench-build soak lint format bundle clean
+.PHONY: help setup setup-python configure build program demo test bench bench-build soak lint format bundle clean
 
 help:  ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,9 +25,13 @@ configure:
 
 build: setup  ## Configure and build everything
 	@$(MAKE) --no-print-directory configure
-	@echo "[build] compiling, $(JOBS) jobs"; cmake --build $(BUILD) -j $(JOBS) -- --quiet
+	@tools/compile $(BUILD) all $(JOBS)
 
-demo: build  ## Set up, build, and train all four stages on a tiny corpus (under 2 minutes after the build)
+program: setup  ## Configure and build what users run (bin/wmtp and, where nvcc is, the GPU plugin), no tests
+	@$(MAKE) --no-print-directory configure
+	@tools/compile $(BUILD) program $(JOBS)
+
+demo: program  ## Set up, build, and train all four stages on a tiny corpus (under 2 minutes after the build)
 	@tools/demo $(BUILD)
 
 test: setup-python build  ## Set up, build, and run all tests

@@ -9,6 +9,8 @@ function(wmtp_precompiled name header)
     target_compile_options(${name} PUBLIC -${ARG_OPTIMIZE})
   endif()
   target_precompile_headers(${name} PRIVATE ${header})
+  set_target_properties(${name} PROPERTIES
+    CXX_COMPILER_LAUNCHER "${CMAKE_SOURCE_DIR}/cmake/remove_output;${CMAKE_CXX_COMPILER_LAUNCHER}")
 endfunction()
 
 function(wmtp_use_precompiled target pch)

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.serial
+
 CONFIG = """
 experiment: {name: launch-test, stage: baseline}
 models: {policy: {path: micro, init: random}}

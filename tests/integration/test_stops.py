@@ -9,6 +9,8 @@ import pytest
 from history import History, newest
 from tiny_runs import TinyRuns, children, events, metrics, wait_for, wait_for_hit
 
+pytestmark = pytest.mark.serial
+
 SLOW = "step.begin:nth=1+=sleep:60"
 NEVER = {"checkpoint__save_every_steps": 1000, "checkpoint__save_best": False}  # but at the end and at a stop
 
