@@ -113,6 +113,16 @@ def weights_of(o, given, counts):
     return {b: (given.get(b, 0) if given else counts[b]) for b in counts}
 
 
+def largest(rows, table, o):
+    """All rows of a bin, or the most of them in which the classes have the ratio asked for: found by trying."""
+    ratio = o["correct_ratio"]
+    if not o["balance_correct"] or ratio in (0, 1):
+        return len(rows)
+    good = sum(table[i]["correct"] for i in rows)
+    fits = [q for q in range(len(rows) + 1) if q * ratio <= good + 1e-9 and q * (1 - ratio) <= len(rows) - good + 1e-9]
+    return max(fits)
+
+
 def draw_rows(table, o, prefix="", n=None, weights=None, used=None):
     weights = o["difficulty_weights"] if weights is None else weights
     every = n is None
@@ -122,7 +132,7 @@ def draw_rows(table, o, prefix="", n=None, weights=None, used=None):
         b = bin_of(row["difficulty"], o["difficulty_bins"])
         if not row["candidate"] or b is None:
             continue
-        if not every and o["balance_correct"]:
+        if o["balance_correct"]:
             if o["correct_ratio"] >= 1 and not row["correct"]:
                 continue
             if o["correct_ratio"] <= 0 and row["correct"]:
@@ -130,11 +140,14 @@ def draw_rows(table, o, prefix="", n=None, weights=None, used=None):
         bins[b].append(i)
     counts = {b: len(bins[b]) for b in names}
     w = weights_of(o, weights, counts)
-    q = {b: counts[b] if w[b] > 0 else 0 for b in names} if every else settled(n, w, counts, o["on_shortage"] == "cap")
+    if every:
+        q = {b: largest(bins[b], table, o) if w[b] > 0 else 0 for b in names}
+    else:
+        q = settled(n, w, counts, o["on_shortage"] == "cap")
     out = []
     for b in names:
         stream = f"{prefix}rows/{b}"
-        if every or not o["balance_correct"]:
+        if not o["balance_correct"]:
             out += take(bins[b], q[b], o, stream, used)
             continue
         good = [i for i in bins[b] if table[i]["correct"]]
@@ -301,6 +314,12 @@ CASES = {
     "correct only": {"n_samples": 50, "balance_correct": True, "correct_ratio": 1.0},
     "incorrect only, no shuffle": {"n_samples": 50, "balance_correct": True, "correct_ratio": 0.0, "shuffle": False},
     "incorrect only, short": {"n_samples": 200, "balance_correct": True, "correct_ratio": 0.0},
+    "all, balanced": {"balance_correct": True},
+    "all, balanced, ratio": {"balance_correct": True, "correct_ratio": 0.3, "difficulty_bins": BINS},
+    "all, balanced, one bin left out": {"balance_correct": True, "correct_ratio": 0.8, "difficulty_bins": BINS,
+                                        "difficulty_weights": {"easy": 1, "hard": 1}},
+    "all, correct only": {"balance_correct": True, "correct_ratio": 1.0},
+    "all, incorrect only, no shuffle": {"balance_correct": True, "correct_ratio": 0.0, "shuffle": False},
     "pairs, all": {"use_pairwise": True},
     "pairs, some": {"use_pairwise": True, "n_samples": 33, "max_pairs_per_problem": 4},
     "pairs, bins": {"use_pairwise": True, "n_samples": 30, "difficulty_bins": BINS, "difficulty_weights": WEIGHTS},

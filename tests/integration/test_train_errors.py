@@ -2,11 +2,13 @@
 import json
 import signal
 import time
+from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+ROOT = Path(__file__).resolve().parents[2]
 FEW = ("training.max_steps=3", "training.eval_every_steps=3", "training.log_interval=1", "training.eval_at_start=false")
 
 
@@ -71,11 +73,43 @@ def test_labels_that_truncation_cuts_off(workshop):
     assert "no samples" in broken(workshop, "baseline", "cut", "dataset.max_length=16", "dataset.truncate=right", code=65)
 
 
-def test_a_critic_needs_rewards(workshop):
-    path = rows(workshop, "unrated.jsonl",
-                lambda row: {k: v for k, v in row.items() if k not in ("is_correct", "task_id")})
-    text = broken(workshop, "critic", "unrated", f"dataset.train={path}", "data_sampling.use_pairwise=false", code=65)
-    assert "40 rows of the training set have no reward" in text
+def unlabelled(workshop, first=0):
+    """Rows of which those from `first` on say nothing about being right."""
+    numbers = iter(range(1000))
+    bare = lambda row: {k: v for k, v in row.items() if k not in ("is_correct", "task_id")}
+    return rows(workshop, f"unlabelled-{first}.jsonl", lambda row: bare(row) if next(numbers) >= first else row)
+
+
+@pytest.mark.parametrize("stage,override", [
+    ("critic", "data_sampling.use_pairwise=false"), ("critic", "data_sampling.use_pairwise=true"),
+    ("verifiable", "data_sampling.balance_correct=false"), ("baseline", "data_sampling.balance_correct=true"),
+    ("rho1", "data_sampling.balance_correct=true")])
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_a_row_without_a_label_is_refused_where_something_reads_it(workshop, stage, override, split):
+    text = broken(workshop, stage, "unlabelled", f"dataset.{split}={unlabelled(workshop, 7)}", override, code=65)
+    assert "unlabelled-7.jsonl:8: a row without is_correct" in text and "33 of 40 rows" in text
+
+
+@pytest.mark.parametrize("stage", ["baseline", "rho1"])
+def test_labels_are_not_needed_where_nothing_reads_them(workshop, stage):
+    workshop.train(f"micro/{stage}.yaml", "unlabelled", *FEW, f"dataset.train={unlabelled(workshop)}",
+                   "data_sampling.balance_correct=false")
+
+
+@pytest.mark.parametrize("ratio,correct,incorrect", [(1.0, 20, 0), (0.0, 0, 20), (0.5, 20, 20), (0.8, 20, 5)])
+def test_classes_are_balanced_without_a_number_of_samples(workshop, ratio, correct, incorrect):
+    path = rows(workshop, "labelled.jsonl", lambda row: row)
+    overrides = [f"--override=dataset.train={path}", "--override=data_sampling.balance_correct=true",
+                 f"--override=data_sampling.correct_ratio={ratio}"]
+    stats = workshop.wmtp.json("data", "inspect", "--config", ROOT / "configs/micro/baseline.yaml", *overrides, "--stats",
+                               cwd=workshop.folder)["stats"]
+    assert (stats["correct"], stats["incorrect"]) == (correct, incorrect)
+
+
+def test_no_row_of_the_only_class(workshop):
+    path = rows(workshop, "all-wrong.jsonl", lambda row: {**row, "is_correct": False, "task_id": "x"})
+    text = broken(workshop, "baseline", "all-wrong", f"dataset.train={path}", code=65)
+    assert "40 not of the class that data_sampling.correct_ratio 1 asks for" in text
 
 
 # --- models that do not belong together -----------------------------------------------------------------------------

@@ -79,7 +79,7 @@ void add_sampling_rows(std::vector<Row>& rows) {
       .at_least(1);
   add(rows, WMTP_KEY(data_sampling.shuffle), "false: rows are taken in the order of the file");
   add(rows, WMTP_KEY(data_sampling.balance_correct),
-      "Draw correct and incorrect rows by correct_ratio");
+      "Draw correct and incorrect rows by correct_ratio; without n_samples the most that have it");
   add(rows, WMTP_KEY(data_sampling.correct_ratio), "Share of correct rows with balance_correct")
       .between(0, 1);
   add(rows, WMTP_KEY(data_sampling.on_shortage),

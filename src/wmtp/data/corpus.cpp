@@ -169,6 +169,23 @@ std::optional<float> Corpus::reward(std::uint32_t row) const {
   return file.index->reward()[local];
 }
 
+void Corpus::require_labels(std::string_view reader) const {
+  constexpr const char* kHint =
+      "give every row is_correct (true, false or a number from 0 to 1); rows without it serve "
+      "stages baseline and rho1 without data_sampling.balance_correct";
+  if (format_ == Format::text)
+    throw Error(ErrorKind::data, "data",
+                fmt::format("{} reads the label of every row, plain text has none", reader), kHint);
+  for (std::uint32_t row = 0; row < num_rows_; ++row)
+    if (table_.is_candidate(row) && !reward(row))
+      throw Error(ErrorKind::data, "data",
+                  fmt::format("{}: a row without is_correct, {} reads it ({} of {} rows have none)",
+                              place_of(row), reader,
+                              format_ == Format::tokens ? num_rows_ : counters_.num_without_reward,
+                              num_rows_),
+                  kHint);
+}
+
 std::string Corpus::place_of(std::uint32_t row) const {
   const File& file = file_of(row);
   return fmt::format("{}:{}", file.path.string(), row - file.first_row + 1);

@@ -45,6 +45,8 @@ class Corpus {
   void copy_row(std::uint32_t row, const RowCut& cut, std::span<std::int32_t> out) const;
   std::uint64_t sample_id(std::uint32_t row) const;  // file ordinal << 40 | row of the file
   std::optional<float> reward(std::uint32_t row) const;
+  // Error data naming the first usable row without is_correct; `reader` says what reads the label.
+  void require_labels(std::string_view reader) const;
   const RowTable& table() const { return table_; }
   const CorpusCounters& counters() const { return counters_; }
   // Rows that cannot be drawn although their line is good.

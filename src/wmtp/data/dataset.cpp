@@ -21,6 +21,8 @@ Dataset::Dataset(std::shared_ptr<const Corpus> corpus, const SamplingOptions& op
     blocks_ = std::make_shared<TextBlocks>(corpus_, DocumentOrder{});
     num_tail_tokens_ = blocks_->num_dropped_tokens();
   }
+  if (options_.balance_correct) corpus_->require_labels("data_sampling.balance_correct");
+  if (options_.use_pairwise) corpus_->require_labels("data_sampling.use_pairwise");
   drawn_ = draw(0, report_);
   size_ = drawn_.list ? drawn_.list->size() : blocks_->num_blocks();
   if (size_ == 0)

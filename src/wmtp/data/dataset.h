@@ -16,7 +16,8 @@ enum class Split { train, validation };
 
 class Dataset {
  public:
-  // Draws the list (or that of epoch 0). Data errors: shortages; pairs whose prompts differ.
+  // Draws the list (or that of epoch 0). Data errors: shortages; pairs whose prompts differ; rows
+  // without a label where the options read it.
   Dataset(std::shared_ptr<const Corpus> corpus, const SamplingOptions& options, Split split);
 
   std::uint64_t size() const { return size_; }  // N, samples of an epoch

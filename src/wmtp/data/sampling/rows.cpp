@@ -16,16 +16,28 @@ namespace {
 // Balancing with a ratio of 1 or 0 means one class only: the other is no candidate.
 bool is_wanted(const DrawRequest& request, bool correct) {
   const SamplingOptions& options = request.options;
-  if (request.all || !options.balance_correct) return true;
+  if (!options.balance_correct) return true;
   if (options.correct_ratio >= 1) return correct;
   if (options.correct_ratio <= 0) return !correct;
   return true;
 }
 
+// The largest set of a bin in which correct and incorrect rows stand in the ratio asked for. With a
+// ratio of 1 or 0 the other class is no candidate, so the set is the whole bin.
+std::uint64_t largest_balanced(const DrawRequest& request, std::span<const std::uint32_t> rows) {
+  const double ratio = request.options.correct_ratio;
+  if (ratio >= 1 || ratio <= 0) return rows.size();
+  const auto num_correct = static_cast<double>(std::count_if(
+      rows.begin(), rows.end(), [&](std::uint32_t row) { return request.table.is_correct(row); }));
+  const double num_incorrect = static_cast<double>(rows.size()) - num_correct;
+  const double size = std::min(num_correct / ratio, num_incorrect / (1 - ratio));
+  return static_cast<std::uint64_t>(std::floor(size + 1e-9));
+}
+
 std::vector<std::uint32_t> draw_bin(const DrawRequest& request, const BinQuota& bin,
                                     std::vector<std::uint32_t> rows, DrawReport& report) {
   const std::string name = "rows/" + bin.name;
-  if (request.all || !request.options.balance_correct)
+  if (!request.options.balance_correct)
     return take(std::move(rows), bin.quota, request, name, report);
   const auto split = std::stable_partition(
       rows.begin(), rows.end(), [&](std::uint32_t row) { return request.table.is_correct(row); });
@@ -65,12 +77,17 @@ SampleList draw_rows(const DrawRequest& request, DrawReport& report) {
       ++report.num_without_bin;
     else if (is_wanted(request, request.table.is_correct(row)))
       rows[*bin].push_back(row);
+    else
+      ++report.num_of_other_class;
   }
   std::vector<std::uint64_t> counts;
   for (const auto& list : rows) counts.push_back(list.size());
   std::vector<BinQuota> quotas = bins.quotas(request.weights, counts);
   if (request.all) {
-    for (BinQuota& bin : quotas) bin.quota = bin.weight > 0 ? bin.num_candidates : 0;
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      if (quotas[i].weight > 0)
+        quotas[i].quota = request.options.balance_correct ? largest_balanced(request, rows[i])
+                                                          : quotas[i].num_candidates;
   } else {
     assign_quotas(request.num_samples, quotas);
     settle_shortages(request.num_samples, quotas, request.options.on_shortage);
@@ -100,8 +117,10 @@ SampleList draw_samples(const DrawRequest& request, DrawReport& report) {
                         : draw_pairs(request, report);
   if (list.size() == 0)
     throw Error(ErrorKind::data, "data",
-                fmt::format("no samples: {} candidate rows, {} of them in no difficulty bin",
-                            report.num_candidates, report.num_without_bin),
+                fmt::format("no samples: {} candidate rows, {} of them in no difficulty bin, {} not of "
+                            "the class that data_sampling.correct_ratio {} asks for",
+                            report.num_candidates, report.num_without_bin,
+                            report.num_of_other_class, request.options.correct_ratio),
                 "see: wmtp data inspect --stats --dropped");
   return list;
 }

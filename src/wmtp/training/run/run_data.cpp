@@ -47,12 +47,6 @@ RunData::RunData(const config::Config& config, const RunSite& site, const Policy
 
 void RunData::open_sets(bool may_build) {
   train_ = open(data::Split::train, may_build);
-  if (config_.experiment.stage == config::Stage::critic &&
-      train_->corpus().counters().num_without_reward > 0)
-    throw Error(ErrorKind::data, "train",
-                fmt::format("{} rows of the training set have no reward",
-                            train_->corpus().counters().num_without_reward),
-                "the critic learns from is_correct (or reward) of every row");
   if (steps_from(train_->cursor_at(0, 0)) == 0)
     throw Error(ErrorKind::config, "train",
                 fmt::format("{} samples x {} epochs are no step at all", train_->size(),
@@ -66,6 +60,9 @@ std::shared_ptr<const data::Dataset> RunData::open(data::Split split, bool may_b
   if (!may_build) options.cache.auto_cache = false;
   const auto corpus = std::make_shared<const data::Corpus>(
       options, *tokenizer_, config_.data_sampling.use_length_balanced);
+  const config::Stage stage = config_.experiment.stage;
+  if (stage == config::Stage::critic || stage == config::Stage::verifiable)
+    corpus->require_labels(fmt::format("stage {}", config::name_of(stage)));
   return std::make_shared<const data::Dataset>(corpus, config_.data_sampling, split);
 }
 

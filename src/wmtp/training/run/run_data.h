@@ -14,7 +14,8 @@ namespace wmtp::training {
 class RunData {
  public:
   // COLLECTIVE: rank 0 builds indexes and token caches first. BLOCKS. Error data for a training set
-  // without a sample, or a critic's without rewards; Error config for ids beyond the vocabulary.
+  // without a sample, or for a row without the label that its stage reads; Error config for ids
+  // beyond the vocabulary.
   RunData(const config::Config& config, const RunSite& site, const PolicyPlan& policy,
           comm::Communicator& group);
 
