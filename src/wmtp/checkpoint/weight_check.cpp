@@ -91,7 +91,7 @@ class Findings {
     }
   }
 
-  void report() const {
+  void report(const std::string& origin) const {
     std::vector<std::string> parts;
     auto add = [&parts](std::string_view what, const std::vector<std::string>& list) {
       if (!list.empty())
@@ -102,7 +102,8 @@ class Findings {
     add("not as expected", misshapen_);
     if (!parts.empty())
       throw Error(ErrorKind::config, "checkpoint",
-                  fmt::format("the weights do not fit the model; {}", fmt::join(parts, "; ")),
+                  fmt::format("{}: the weights do not fit the model; {}", origin,
+                              fmt::join(parts, "; ")),
                   "do the config and the weights belong together?");
   }
 
@@ -119,7 +120,7 @@ void check_weights(const WeightSource& source, const WeightExpectations& expecte
     for (const auto& param : unit.params) findings.check_expected(source, param);
   for (const StoredTensor& stored : source.tensors())
     findings.check_stored(source, stored, expected);
-  findings.report();
+  findings.report(expected.origin);
 }
 
 }  // namespace wmtp::checkpoint
