@@ -69,11 +69,13 @@ class Findings {
     if (!stored)
       missing_.push_back(fmt::format("{} {}", param.name, shape_text(param.shape)));
     else if (stored->shape != param.shape)
-      misshapen_.push_back(fmt::format("{} is {}, expected {}", param.name,
-                                       shape_text(stored->shape), shape_text(param.shape)));
+      misshapen_.push_back(fmt::format("{} is {}, expected {} ({})", param.name,
+                                       shape_text(stored->shape), shape_text(param.shape),
+                                       source.file_of(*stored)));
     else if (!to_dtype(stored->dtype))
       misshapen_.push_back(
-          fmt::format("{} has dtype {}", param.name, checkpoint::name_of(stored->dtype)));
+          fmt::format("{} has dtype {} ({})", param.name, checkpoint::name_of(stored->dtype),
+                      source.file_of(*stored)));
   }
 
   void check_stored(const WeightSource& source, const StoredTensor& stored,
@@ -87,7 +89,8 @@ class Findings {
         misshapen_.push_back(fmt::format("{} differs from {}, although the config ties them",
                                          kUnembedding, kEmbedding));
     } else {
-      unexpected_.push_back(fmt::format("{} {}", stored.name, shape_text(stored.shape)));
+      unexpected_.push_back(fmt::format("{} {} ({})", stored.name, shape_text(stored.shape),
+                                        source.file_of(stored)));
     }
   }
 
