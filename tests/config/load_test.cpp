@@ -4,6 +4,7 @@
 namespace wmtp::config {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -76,7 +77,10 @@ TEST_F(LayersTest, ExtendsProblems) {
   EXPECT_THAT(problems(minimal() + "extends: loop.yaml\n"),
               ElementsAre("loop.yaml:1:10: extends: stage.yaml extends itself"));
   EXPECT_THAT(problems(minimal() + "extends: gone.yaml\n"),
-              ElementsAre("gone.yaml: cannot read gone.yaml: No such file or directory"));
+              ElementsAre("stage.yaml:5:10: extends: cannot read gone.yaml: No such file or directory"));
+  test::write_file(dir_ / "broken.yaml", "training: {batch_size: 7\n");
+  EXPECT_THAT(problems(minimal() + "extends: broken.yaml\n"),
+              Contains("stage.yaml:5:10: extends: broken.yaml has errors"));
   EXPECT_THAT(problems(minimal() + "extends: [3]\n"),
               ElementsAre("stage.yaml:5:11: extends: expected a path, found 3"));
   for (int i = 1; i < 7; ++i)

@@ -43,7 +43,7 @@ TEST(Validate, ListsEverythingAtOnce) {
   config.n_future = 7;
   config.norm_eps = 0;
   for (const char* part : {"4 heads are no multiple of 3", "head_dim is 33",
-                           "6 blocks are fewer than 7", "norm eps is 0"})
+                           "6 blocks are fewer than 7", "rms_norm_eps is 0"})
     EXPECT_WMTP_ERROR(validate(config, "x"), ErrorKind::config, part);
 }
 

@@ -69,11 +69,13 @@ class Findings {
     if (!stored)
       missing_.push_back(fmt::format("{} {}", param.name, shape_text(param.shape)));
     else if (stored->shape != param.shape)
-      misshapen_.push_back(fmt::format("{} is {}, expected {}", param.name,
-                                       shape_text(stored->shape), shape_text(param.shape)));
+      misshapen_.push_back(fmt::format("{} is {}, expected {} ({})", param.name,
+                                       shape_text(stored->shape), shape_text(param.shape),
+                                       source.file_of(*stored)));
     else if (!to_dtype(stored->dtype))
       misshapen_.push_back(
-          fmt::format("{} has dtype {}", param.name, checkpoint::name_of(stored->dtype)));
+          fmt::format("{} has dtype {} ({})", param.name, checkpoint::name_of(stored->dtype),
+                      source.file_of(*stored)));
   }
 
   void check_stored(const WeightSource& source, const StoredTensor& stored,
@@ -87,11 +89,12 @@ class Findings {
         misshapen_.push_back(fmt::format("{} differs from {}, although the config ties them",
                                          kUnembedding, kEmbedding));
     } else {
-      unexpected_.push_back(fmt::format("{} {}", stored.name, shape_text(stored.shape)));
+      unexpected_.push_back(fmt::format("{} {} ({})", stored.name, shape_text(stored.shape),
+                                        source.file_of(stored)));
     }
   }
 
-  void report() const {
+  void report(const std::string& origin) const {
     std::vector<std::string> parts;
     auto add = [&parts](std::string_view what, const std::vector<std::string>& list) {
       if (!list.empty())
@@ -102,7 +105,8 @@ class Findings {
     add("not as expected", misshapen_);
     if (!parts.empty())
       throw Error(ErrorKind::config, "checkpoint",
-                  fmt::format("the weights do not fit the model; {}", fmt::join(parts, "; ")),
+                  fmt::format("{}: the weights do not fit the model; {}", origin,
+                              fmt::join(parts, "; ")),
                   "do the config and the weights belong together?");
   }
 
@@ -119,7 +123,7 @@ void check_weights(const WeightSource& source, const WeightExpectations& expecte
     for (const auto& param : unit.params) findings.check_expected(source, param);
   for (const StoredTensor& stored : source.tensors())
     findings.check_stored(source, stored, expected);
-  findings.report();
+  findings.report(expected.origin);
 }
 
 }  // namespace wmtp::checkpoint

@@ -9,6 +9,7 @@
 namespace wmtp::checkpoint {
 
 struct WeightExpectations {
+  std::string origin;                   // the files the weights come from, for messages
   std::vector<layout::UnitSpec> units;  // all tensors and shapes
   // The unembedding is the embedding: a stored lm_head.weight is fine only if its bytes are equal.
   bool tied = false;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "wmtp/config/key_path.h"
 #include "wmtp/config/yaml_reader.h"
@@ -91,7 +92,7 @@ class FileReader {
   template <class Text>
   int read(const fs::path& path, Text&& text) {
     const int source = problems_.add_file(path.string());
-    const std::optional<Node> root = parse(text, source);
+    const std::optional<Node> root = parse(path, text, source);
     if (!root) {
       layers_.broken = true;
       return source;
@@ -116,11 +117,17 @@ class FileReader {
   }
 
   template <class Text>
-  std::optional<Node> parse(Text&& text, int source) {
+  std::optional<Node> parse(const fs::path& path, Text&& text, int source) {
     try {
-      return read_yaml(text(), source, problems_);
+      std::optional<Node> root = read_yaml(text(), source, problems_);
+      if (!root && asked_by_)
+        problems_.add(*asked_by_, "extends", fmt::format("{} has errors", path.string()));
+      return root;
     } catch (const Error& error) {
-      problems_.add({source, 0, 0}, "", error.fact());
+      if (asked_by_)
+        problems_.add(*asked_by_, "extends", error.fact());
+      else
+        problems_.add({source, 0, 0}, "", error.fact());
       return std::nullopt;
     }
   }
@@ -150,13 +157,16 @@ class FileReader {
     } else if (open_.size() > kMaxExtends) {
       problems_.add(place, "extends", fmt::format("more than {} files deep", kMaxExtends));
     } else {
+      const std::optional<Place> outer = std::exchange(asked_by_, place);
       read(next);
+      asked_by_ = outer;
     }
   }
 
   Layers& layers_;
   Problems& problems_;
-  std::vector<fs::path> open_;  // the chain of files being read
+  std::vector<fs::path> open_;     // the chain of files being read
+  std::optional<Place> asked_by_;  // where the file being read is named; none: on the command line
 };
 
 fs::path find_defaults(const LoadRequest& request) {

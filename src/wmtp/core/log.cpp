@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "wmtp/core/log_hook.h"
+#include "wmtp/core/printable.h"
 #include "wmtp/core/time.h"
 
 namespace wmtp::log {
@@ -69,7 +70,8 @@ void before_each_line(std::function<void()> call) {
   s.before_line = std::move(call);
 }
 
-void write(Level level, std::string_view module, std::string_view text) {
+void write(Level level, std::string_view module, std::string_view message) {
+  const std::string text = printable(message);
   State& s = state();
   const std::scoped_lock lock(s.mutex);
   if (s.before_line && s.logger->should_log(spdlog_level(level))) s.before_line();
@@ -83,7 +85,7 @@ void write(Level level, std::string_view module, std::string_view text) {
                                                               : "log"},
                               {"ts", utc_timestamp()},
                               {"module", module},
-                              {"message", std::string(text)}};
+                              {"message", text}};
   if (s.options.rank >= 0) line["rank"] = s.options.rank;
   s.logger->log(spdlog_level(level), "{}",
                 line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));

@@ -92,7 +92,14 @@ ModelConfig parse_meta_params(const Json& json, std::string_view origin,
   const JsonFields top(json, std::string(origin));
   const auto inner = top.object("model");
   const ModelConfig config = read_fields(inner ? *inner : top, embedding_rows);
-  validate(config, origin);
+  validate(config, origin,
+           {.dim = "dim",
+            .num_blocks = "n_layers",
+            .num_heads = "n_heads",
+            .num_kv_heads = "n_kv_heads",
+            .ffn_dim = "the FFN width (multiple_of, ffn_dim_multiplier)",
+            .max_positions = "max_seq_len",
+            .norm_eps = "norm_eps"});
   return config;
 }
 

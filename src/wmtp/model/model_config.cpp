@@ -27,9 +27,9 @@ class Problems {
   std::vector<std::string> list_;
 };
 
-void check_rope(const RopeConfig& rope, Problems& problems) {
+void check_rope(const RopeConfig& rope, const FieldNames& names, Problems& problems) {
   problems.require(std::isfinite(rope.theta) && rope.theta > 1,
-                   fmt::format("rope theta is {}, must be above 1", rope.theta));
+                   fmt::format("{} is {}, must be above 1", names.rope_theta, rope.theta));
   if (!rope.scaling) return;
   const Llama3Scaling& s = *rope.scaling;
   problems.require(s.factor >= 1 && std::isfinite(s.factor),
@@ -81,17 +81,17 @@ std::int64_t ModelConfig::total_parameters() const {
   return num_blocks * block_parameters() + (tied ? 1 : 2) * vocab_size * dim + dim;
 }
 
-void validate(const ModelConfig& config, std::string_view origin) {
+void validate(const ModelConfig& config, std::string_view origin, const FieldNames& names) {
   Problems problems;
-  problems.range("hidden size", config.dim, 1, 1 << 20);
-  problems.range("number of blocks", config.num_blocks, 1, 4096);
-  problems.range("number of heads", config.num_heads, 1, 1 << 16);
-  problems.range("number of key/value heads", config.num_kv_heads, 1, 1 << 16);
+  problems.range(names.dim, config.dim, 1, 1 << 20);
+  problems.range(names.num_blocks, config.num_blocks, 1, 4096);
+  problems.range(names.num_heads, config.num_heads, 1, 1 << 16);
+  problems.range(names.num_kv_heads, config.num_kv_heads, 1, 1 << 16);
   problems.range("head_dim", config.head_dim, 2, 1 << 12);
-  problems.range("FFN width", config.ffn_dim, 1, 1 << 22);
-  problems.range("vocabulary", config.vocab_size, 1, 1 << 24);
-  problems.range("number of prediction heads", config.n_future, 1, 16);
-  problems.range("positions", config.max_positions, 1, std::int64_t{1} << 32);
+  problems.range(names.ffn_dim, config.ffn_dim, 1, 1 << 22);
+  problems.range("vocab_size", config.vocab_size, 1, 1 << 24);
+  problems.range("n_future_tokens", config.n_future, 1, 16);
+  problems.range(names.max_positions, config.max_positions, 1, std::int64_t{1} << 32);
   problems.require(config.head_dim % 2 == 0,
                    fmt::format("head_dim is {}, must be even for RoPE", config.head_dim));
   problems.require(config.num_kv_heads < 1 || config.num_heads % config.num_kv_heads == 0,
@@ -101,12 +101,12 @@ void validate(const ModelConfig& config, std::string_view origin) {
                    fmt::format("{} blocks are fewer than {} prediction heads", config.num_blocks,
                                config.n_future));
   problems.require(config.norm_eps > 0 && config.norm_eps < 1,
-                   fmt::format("norm eps is {}, must be in (0, 1)", config.norm_eps));
+                   fmt::format("{} is {}, must be in (0, 1)", names.norm_eps, config.norm_eps));
   problems.require(config.initializer_range >= 0 && config.initializer_range <= 1,
                    fmt::format("initializer_range is {}, must be 0..1", config.initializer_range));
   problems.require(config.architecture != Architecture::llama_mtp || config.n_future > 1,
                    "a llama_mtp model needs at least 2 prediction heads");
-  check_rope(config.rope, problems);
+  check_rope(config.rope, names, problems);
   if (!problems.list().empty())
     throw Error(ErrorKind::config, "model",
                 fmt::format("{}: {}", origin, fmt::join(problems.list(), "; ")));

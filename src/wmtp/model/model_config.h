@@ -59,8 +59,16 @@ struct ModelConfig {
   std::int64_t total_parameters() const;
 };
 
+// What a file calls the fields of a model; these are config.json's names.
+struct FieldNames {
+  std::string_view dim = "hidden_size", num_blocks = "num_hidden_layers",
+                   num_heads = "num_attention_heads", num_kv_heads = "num_key_value_heads",
+                   ffn_dim = "intermediate_size", max_positions = "max_position_embeddings",
+                   norm_eps = "rms_norm_eps", rope_theta = "rope_theta";
+};
+
 // Error config that lists everything that cannot be, naming `origin`; otherwise nothing.
-void validate(const ModelConfig& config, std::string_view origin);
+void validate(const ModelConfig& config, std::string_view origin, const FieldNames& names = {});
 
 // fp32 values [e / 2], computed as transformers computes them: power, reciprocal and scaling each
 // rounded to fp32.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "wmtp/core/printable.h"
+
 namespace wmtp::tracking {
 
 std::string escape_html(std::string_view text) {
@@ -27,16 +29,13 @@ std::string escape_html(std::string_view text) {
 
 std::string visible(std::string_view text) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : escape_control(text))
     if (c == '\n')
       out += "\\n";
     else if (c == '\t')
       out += "\\t";
-    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
     else
       out.push_back(c);
-  }
   return out;
 }
 

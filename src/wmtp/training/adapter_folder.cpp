@@ -100,8 +100,9 @@ model::LoraConfig lora_of(const checkpoint::PeftConfig& peft, const Adapted& ada
   return model::checked(std::move(lora), config);
 }
 
-void check(const OpenedAdapter& opened, const model::ModelConfig& config) {
+void check(const fs::path& folder, const OpenedAdapter& opened, const model::ModelConfig& config) {
   checkpoint::WeightExpectations expected;
+  expected.origin = "adapter " + folder.string();
   expected.units.push_back({"adapters", adapter_params(config, opened.lora)});
   if (opened.value_head)
     expected.units.push_back(model::value_head_unit(*opened.value_head, config.dim));
@@ -152,7 +153,7 @@ OpenedAdapter open_adapter(const fs::path& folder, const model::ModelConfig& con
   opened.value_head = value_head_of(folder);
   opened.weights = checkpoint::rename(open_files(folder, config.n_future > 1), our_name);
   opened.lora = lora_of(peft, adapted_modules(*opened.weights, peft.targets, config), config);
-  check(opened, config);
+  check(folder, opened, config);
   return opened;
 }
 

@@ -215,6 +215,7 @@ OpenedModel open_checkpoint(const fs::path& folder, const checkpoint::Environmen
     opened.folder.weights = std::move(weights);
   }
   checkpoint::WeightExpectations expected;
+  expected.origin = folder.string();
   expected.units = units_of(opened);
   expected.tied = opened.config.tied;
   checkpoint::check_weights(*opened.folder.weights, expected);

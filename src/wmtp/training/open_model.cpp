@@ -40,6 +40,7 @@ void read_hf(OpenedModel& opened) {
 
 void check(const OpenedModel& opened) {
   checkpoint::WeightExpectations expected;
+  expected.origin = opened.folder.folder.string();
   expected.units = model::model_units(opened.config);
   if (opened.value_head)
     expected.units.push_back(model::value_head_unit(*opened.value_head, opened.config.dim));

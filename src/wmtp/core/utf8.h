@@ -1,0 +1,16 @@
+// UTF-8, read strictly: no overlong forms, no surrogates, nothing beyond U+10FFFF.
+#pragma once
+#include <cstddef>
+#include <string_view>
+
+namespace wmtp {
+
+struct Utf8Char {
+  char32_t code = 0;
+  std::size_t size = 0;  // bytes; 0: no valid character begins here
+};
+
+// The character at the front of `text`. REQUIRES text not to be empty.
+Utf8Char first_utf8_char(std::string_view text);
+
+}  // namespace wmtp
