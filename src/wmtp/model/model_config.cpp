@@ -85,8 +85,9 @@ void validate(const ModelConfig& config, std::string_view origin) {
   Problems problems;
   problems.range("hidden size", config.dim, 1, 1 << 20);
   problems.range("number of blocks", config.num_blocks, 1, 4096);
-  problems.range("number of heads", config.num_heads, 1, 1 << 16);
-  problems.range("number of key/value heads", config.num_kv_heads, 1, 1 << 16);
+  // As many as the grid of a GPU's attention holds.
+  problems.range("number of heads", config.num_heads, 1, (1 << 16) - 1);
+  problems.range("number of key/value heads", config.num_kv_heads, 1, (1 << 16) - 1);
   problems.range("head_dim", config.head_dim, 2, 1 << 12);
   problems.range("FFN width", config.ffn_dim, 1, 1 << 22);
   problems.range("vocabulary", config.vocab_size, 1, 1 << 24);
