@@ -4,11 +4,13 @@
 # --build DIR          build folder to take from (build)
 # --out DIR            where to put the folder (dist)
 # --site-packages DIR  makes the link now; else run link-torch.sh on the target
-# --with-tests         test programs too (bin/*_test, bin/wmtp_probe)
+# --with-tests         what the scripts in tests/gpu run besides
+# --programs A,B       these programs of the build folder's bin/ besides
 # --release            refuse a program with failpoints in it
 set -euo pipefail
 cd "$(dirname "$0")/.."
-build=build out=dist site_packages= with_tests=no release=no
+build=build out=dist site_packages= release=no named=
+tests_on_gpu=kernels_test,comm_test,wmtp_probe
 max_bytes=$((60 * 1024 * 1024))
 
 fail() { echo "[bundle] $*" >&2; exit 1; }
@@ -18,12 +20,17 @@ while [ $# -gt 0 ]; do
     --build) build=$2; shift 2 ;;
     --out) out=$2; shift 2 ;;
     --site-packages) site_packages=$2; shift 2 ;;
-    --with-tests) with_tests=yes; shift ;;
+    --with-tests) named+=,$tests_on_gpu; shift ;;
+    --programs) named+=,$2; shift 2 ;;
     --release) release=yes; shift ;;
     *) fail "unknown option $1; see the head of packaging/bundle.sh" ;;
   esac
 done
-[ -x "$build/bin/wmtp" ] || fail "no $build/bin/wmtp: run make build first"
+programs=("$build/bin/wmtp")
+for name in $(tr , '\n' <<< "$named" | sort -u); do programs+=("$build/bin/$name"); done
+for program in "${programs[@]}"; do
+  [ -x "$program" ] || fail "no $program: run make build first, or ninja -C $build $(basename "$program")"
+done
 for tool in patchelf strip ldd; do
   command -v $tool > /dev/null || fail "$tool is missing: run tools/setup --dev"
 done
@@ -40,8 +47,6 @@ trap 'rm -rf "$stage"' EXIT
 chmod 755 "$stage"
 mkdir "$stage/bin" "$stage/lib"
 
-programs=("$build/bin/wmtp")
-[ $with_tests = no ] || programs+=("$build"/bin/*_test "$build"/bin/wmtp_probe)
 for program in "${programs[@]}"; do
   strip -o "$stage/bin/$(basename "$program")" "$program"
   patchelf --set-rpath '$ORIGIN/../lib/site-packages/torch/lib:$ORIGIN/../lib' "$stage/bin/$(basename "$program")"

@@ -9,14 +9,15 @@ mkdir -p "$out"
 failed=0
 part() {
   local name=$1 start=$SECONDS; shift
-  if timeout 300 "$@" > "$out/$name.log" 2>&1; then echo "ok      $name ($((SECONDS - start)) s)"
+  if timeout 480 "$@" > "$out/$name.log" 2>&1; then echo "ok      $name ($((SECONDS - start)) s)"
   else echo "FAILED  $name ($((SECONDS - start)) s)"; tail -n 25 "$out/$name.log"; failed=1; fi
 }
 part version "$bundle/bin/wmtp" version
 part doctor "$bundle/bin/wmtp" doctor
 part nccl "$bundle/bin/wmtp" doctor --collectives --device cuda
 part cpu_ranks "$bundle/bin/wmtp" launch --nproc 2 -- doctor --collectives --device cpu
-part kernels env WMTP_TEST_CUDA=1 "$bundle/bin/kernels_test" --gtest_brief=1
+part kernels env WMTP_TEST_CUDA=1 "$bundle/bin/kernels_test" --gtest_brief=1 --gtest_filter=-*Shapes*
+part shapes "$here/shapes.sh" "$bundle" "$out"
 part nccl_conformance env WMTP_TEST_CUDA=1 "$bundle/bin/comm_test" --gtest_brief=1 --gtest_filter=NcclOnGpu.*
 part parity python3 "$here/parity.py" "$bundle" "$(mktemp -d)"
 part step_variants python3 "$here/step_variants.py" "$bundle"
@@ -24,4 +25,5 @@ for dtype in bf16 fp32; do
   part bench_kernels_$dtype "$bundle/bin/wmtp" --json bench kernels --device cuda --dtype $dtype
 done
 grep '^{' "$out/parity.log" || true
+cat "$out/shapes/table.txt"
 exit $failed

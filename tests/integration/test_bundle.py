@@ -39,3 +39,26 @@ def test_takes_its_libraries_from_itself_and_torch_only(bundle):
 def test_link_torch_refuses_a_python_without_torch(bundle):
     done = subprocess.run([bundle / "link-torch.sh", bundle / "lib"], capture_output=True, text=True)
     assert done.returncode == 1 and "has no torch" in done.stderr
+
+
+def test_takes_the_named_programs_and_refuses_one_that_is_not_there(tmp_path):
+    """Small stand-ins: a whole bundle with tests costs seconds, and what is asked here is which programs come along."""
+    (tmp_path / "build/bin").mkdir(parents=True)
+    for name in ("wmtp", "a_test", "b_test", "c_test"):
+        shutil.copy("/bin/true", tmp_path / "build/bin" / name)
+    words = [ROOT / "packaging/bundle.sh", "--build", tmp_path / "build", "--out", tmp_path]
+    subprocess.run([*words, "--programs", "a_test,c_test"], check=True)
+    made = next(tmp_path.glob("wmtp-*/bin"))
+    assert sorted(path.name for path in made.iterdir()) == ["a_test", "c_test", "wmtp"]
+    done = subprocess.run([*words, "--with-tests"], capture_output=True, text=True)
+    assert done.returncode == 1 and "bin/comm_test: run make build first" in done.stderr
+
+
+def test_with_tests_takes_all_that_the_gpu_scripts_run():
+    """Every bin/NAME in tests/gpu is in the bundle."""
+    asked = set()
+    for path in (ROOT / "tests/gpu").iterdir():
+        asked |= set(re.findall(r"""(?:bundle|BUNDLE)[^\n]{0,6}/bin/(\w+)|"/?bin/(\w+)\"""", path.read_text()))
+    names = {name for pair in asked for name in pair if name}
+    listed = re.search(r"^tests_on_gpu=(.*)$", (ROOT / "packaging/bundle.sh").read_text(), re.M)[1]
+    assert names == {"wmtp", *listed.split(",")}

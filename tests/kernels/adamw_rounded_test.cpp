@@ -29,10 +29,10 @@ State constant_state(std::int64_t size, double param, double grad) {
 }
 
 State random_state(std::int64_t size, c10::Device device) {
-  auto to = [&](const Tensor& t, DType dtype) { return t.to(dtype).to(device); };
+  auto to = [&](const Tensor& t, DType dtype) { return copied(t.to(dtype).to(device)); };
   return {to(normals("param", {size}), kBFloat16), to(normals("m1", {size}, 0.1), kBFloat16),
           to(normals("m2", {size}, 0.1).abs(), kBFloat16), to(normals("grad", {size}), kFloat32),
-          at::zeros({size}, at::TensorOptions().dtype(kFloat32).device(device))};
+          fresh({size}, at::TensorOptions().dtype(kFloat32).device(device))};
 }
 
 AdamW arguments(const State& state, std::int64_t applied_steps = 0) {
@@ -152,24 +152,37 @@ TEST(AdamWRounded, ABadStepChangesNothing) {
 
 // The same words are drawn; the fp32 number that is rounded may differ in its last bit, which
 // changes a neighbour about once in 2^15.
+void expect_gpu_equals_cpu(std::int64_t size, DType grad_dtype) {
+  State cpu = random_state(size, c10::kCPU), gpu = random_state(size, c10::Device(c10::kCUDA, 0));
+  for (State* state : {&cpu, &gpu}) {
+    state->grad = copied(state->grad.to(grad_dtype));
+    AdamW args = arguments(*state, 3);
+    args.grad_scale = args.grad_scale.to(kFloat32);
+    args.rounding.first_element = 13;
+    adamw(args);
+  }
+  const Tensor got = gpu.param.cpu().to(kFloat64), wanted = cpu.param.to(kFloat64);
+  EXPECT_LE((got - wanted).abs().max().item<double>(), 2 * kUlp) << size;
+  const double different = got.ne(wanted).to(kFloat64).mean().item<double>();
+  EXPECT_LE(different, size < 10000 ? 0.01 : 1e-3) << size;
+  EXPECT_LE(worst_error(gpu.exp_avg, cpu.exp_avg), 1e-2) << size;
+  EXPECT_LE(worst_error(gpu.exp_avg_sq, cpu.exp_avg_sq), 1e-2) << size;
+  EXPECT_TRUE(bit_equal(gpu.copy, gpu.param.to(kFloat32))) << size;
+}
+
 TEST(AdamWRoundedOnGpu, EqualsCpu) {
   if (!cuda_loaded()) GTEST_SKIP() << "no GPU";
-  for (const std::int64_t size : {1, 1000, 100003, 1 << 20}) {
-    const State cpu = random_state(size, c10::kCPU);
-    const State gpu = random_state(size, c10::Device(c10::kCUDA, 0));
-    for (const State* state : {&cpu, &gpu}) {
-      AdamW args = arguments(*state, 3);
-      args.rounding.first_element = 13;
-      adamw(args);
+  for (const std::int64_t size : {1, 1000, 100003, 1 << 20}) expect_gpu_equals_cpu(size, kFloat32);
+}
+
+TEST(AdamWRoundedOnGpu, EqualsCpuAtTheEdges) {
+  if (!cuda_loaded()) GTEST_SKIP() << "no GPU";
+  for (const std::int64_t size : kEdges)
+    for (const DType grad_dtype : {kFloat32, kBFloat16}) {
+      expect_gpu_equals_cpu(size, grad_dtype);
+      const OffBoundary place;
+      expect_gpu_equals_cpu(size, grad_dtype);
     }
-    const Tensor got = gpu.param.cpu().to(kFloat64), wanted = cpu.param.to(kFloat64);
-    EXPECT_LE((got - wanted).abs().max().item<double>(), 2 * kUlp) << size;
-    const double different = got.ne(wanted).to(kFloat64).mean().item<double>();
-    EXPECT_LE(different, size < 10000 ? 0.01 : 1e-3) << size;
-    EXPECT_LE(worst_error(gpu.exp_avg, cpu.exp_avg), 1e-2) << size;
-    EXPECT_LE(worst_error(gpu.exp_avg_sq, cpu.exp_avg_sq), 1e-2) << size;
-    EXPECT_TRUE(bit_equal(gpu.copy, gpu.param.to(kFloat32))) << size;
-  }
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // Attention over documents. N tokens, H query heads, G key/value heads, E head features.
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/softmax.h>
@@ -8,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "tests/kernels/op_matrix.h"
@@ -23,7 +23,7 @@ struct AttentionShape {
 
 // The three parts are views of one fused row, as in the model.
 Tensors run_attention(const Tensors& in, const AttentionShape& shape, AttentionOptions options) {
-  const Tensor fused = at::cat({in.at("q"), in.at("k"), in.at("v")}, 1);
+  const Tensor fused = copied(at::cat({in.at("q"), in.at("k"), in.at("v")}, 1));
   const Tensor q = fused.narrow(1, 0, shape.num_q);
   const Tensor k = fused.narrow(1, shape.num_q, shape.num_kv);
   const Tensor v = fused.narrow(1, shape.num_q + shape.num_kv, shape.num_kv);
@@ -74,6 +74,8 @@ OpCase attention_case(const AttentionShape& shape, AttentionOptions options) {
   op.gradients = {{"q", "dq", ""}, {"k", "dk", ""}, {"v", "dv", ""}};
   op.tolerance_fp32_on_gpu = 1e-3;
   op.deterministic_on_gpu = options.deterministic;
+  op.roundings = 4;
+  op.longest_sum = std::max<std::int64_t>(tokens, shape.size);
   return op;
 }
 
@@ -90,6 +92,32 @@ std::vector<OpCase> attention_cases() {
     cases.push_back(attention_case(shape, {}));
   cases.push_back(attention_case({{0, 5, 12, 13, 40}, 4, 2, 32}, {AttentionChoice::reference}));
   cases.push_back(attention_case({{0, 16, 32}, 4, 2, 64}, {AttentionChoice::automatic, true}));
+  return cases;
+}
+
+// Every even head with one, two and all key/value heads, then what chooses another kernel on a GPU:
+// documents of one length (cuDNN), heads above 256 (efficient), deterministic (flash).
+std::vector<OpCase> attention_shapes() {
+  std::vector<OpCase> cases;
+  const std::vector<std::int32_t> mixed{0, 1, 1, 8, 17}, alike{0, 128, 256};
+  for (std::int64_t size = 2; size <= 256; size += 2)
+    for (const std::int64_t num_kv : {1, 2, 4})
+      cases.push_back(attention_case({mixed, 4, num_kv, size}, {}));
+  for (const std::int64_t size : {258, 264, 320, 512})
+    cases.push_back(attention_case({mixed, 2, 1, size}, {}));
+  for (const std::int64_t size : {2, 12, 30, 32, 40, 50, 64, 72, 80, 96, 100, 112, 128, 130, 256})
+    for (const std::int64_t num_kv : {1, 2, 4})
+      cases.push_back(attention_case({alike, 4, num_kv, size}, {}));
+  for (const std::int64_t size : {12, 64})
+    cases.push_back(attention_case({alike, 4, 2, size}, {AttentionChoice::automatic, true}));
+  for (const std::int64_t num_heads : {1, 7, 9, 127, 129})
+    cases.push_back(attention_case({{0, 9}, num_heads, 1, 12}, {}));
+  for (const std::int64_t size : {12, 64}) {
+    OpCase op = attention_case({{0, 1, 8, 16, 25, 152, 281, 281, 4378}, 2, 1, size}, {});
+    op.dear_oracle = true;
+    cases.push_back(op);
+  }
+  cases.push_back(attention_case({{0, 0, 0}, 2, 1, 12}, {}));
   return cases;
 }
 

@@ -1,9 +1,11 @@
 // linear_cross_entropy. N rows of hidden, M with a target, V vocabulary, D features.
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/gather.h>
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/mm.h>
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
 
 #include "tests/kernels/op_matrix.h"
 #include "wmtp/kernels/linear_cross_entropy.h"
@@ -13,6 +15,7 @@ namespace {
 
 struct LossShape {
   std::int64_t rows, every, vocabulary, features, chunk_rows;
+  double weight_scale = 0.3;
 };
 
 Tensors loss_inputs(const LossShape& shape) {
@@ -25,7 +28,7 @@ Tensors loss_inputs(const LossShape& shape) {
   Tensor scale = normals("scale", {targets});
   if (targets > 2) scale.data_ptr<double>()[1] = 0;
   return {{"hidden", normals("hidden", {shape.rows, shape.features})},
-          {"weight", normals("weight", {shape.vocabulary, shape.features}, 0.3)},
+          {"weight", normals("weight", {shape.vocabulary, shape.features}, shape.weight_scale)},
           {"dweight", normals("dweight", {shape.vocabulary, shape.features})},
           {"rows", rows_M},
           {"targets", integers("targets", targets, shape.vocabulary)},
@@ -35,8 +38,8 @@ Tensors loss_inputs(const LossShape& shape) {
 Tensors run_loss(const Tensors& in, const LossShape& shape) {
   LinearCrossEntropy args{in.at("hidden"), in.at("weight"), {}, in.at("targets"), shape.chunk_rows};
   if (shape.every > 1) args.rows_M = in.at("rows");
-  const LinearCrossEntropyGrads grads{in.at("scale"), at::empty_like(in.at("hidden")),
-                                      in.at("dweight").clone()};
+  const LinearCrossEntropyGrads grads{in.at("scale"), fresh_like(in.at("hidden")),
+                                      copied(in.at("dweight"))};
   const Tensor with_grads = nll_and_grad(args, grads);
   return {{"nll", with_grads},
           {"nll_alone", nll(args)},
@@ -61,6 +64,8 @@ OpCase loss_case(const LossShape& shape) {
   op.oracle = define_loss;
   op.losses = {{"nll", "scale"}};
   op.gradients = {{"hidden", "dhidden", ""}, {"weight", "dw", "dweight"}};
+  op.roundings = 5;
+  op.longest_sum = std::max({shape.rows, shape.vocabulary, shape.features});
   return op;
 }
 
@@ -71,6 +76,25 @@ std::vector<OpCase> loss_cases() {
           loss_case({20, 1, 512, 32, 3}),  loss_case({20, 3, 1000, 40, 0}),
           loss_case({9, 2, 777, 24, 2}),   loss_case({33, 1, 4104, 64, 0}),
           loss_case({6, 1, 32000, 16, 4}), loss_case({2, 1, 151936, 8, 0})};
+}
+
+// Logits of about one, so that what bf16 rounds off them stays small beside the probabilities.
+std::vector<OpCase> loss_shapes() {
+  std::vector<OpCase> cases;
+  const auto add = [&](std::int64_t rows, std::int64_t every, std::int64_t vocabulary,
+                       std::int64_t features) {
+    const double scale = 1 / std::sqrt(static_cast<double>(features));
+    cases.push_back(loss_case({rows, every, vocabulary, features, 0, scale}));
+  };
+  for (const std::int64_t edge : kEdges)
+    for (const std::int64_t every : {1, 3}) {
+      add(edge, every, 9, 9), add(9, every, edge, 9), add(9, every, 9, edge);
+      if (edge < 1000) add(edge, every, edge, edge);
+    }
+  for (const std::int64_t every : {1, 3}) add(0, every, 9, 9);
+  // Rows longer than shared memory, odd and even.
+  add(3, 1, 151936, 9), add(3, 1, 151937, 9);
+  return cases;
 }
 
 }  // namespace wmtp::kernels::testing

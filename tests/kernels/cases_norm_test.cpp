@@ -1,10 +1,11 @@
 // rms_norm, swiglu, embedding. N rows, D features.
 #include <ATen/ops/embedding.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/silu.h>
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "tests/kernels/op_matrix.h"
 #include "wmtp/kernels/checks.h"
@@ -22,15 +23,15 @@ Tensors run_rms_norm(const Tensors& in) {
   const bool residual = in.contains("delta");
   const auto statistics = x.options().dtype(statistics_dtype(x.scalar_type()));
   RmsNorm forward{
-      x, {}, in.at("weight"), kNormEps, {}, at::empty_like(x), at::empty({x.size(0)}, statistics)};
+      x, {}, in.at("weight"), kNormEps, {}, fresh_like(x), fresh({x.size(0)}, statistics)};
   if (residual) {
     forward.delta_ND = in.at("delta");
-    forward.sum_ND = at::empty_like(x);
+    forward.sum_ND = fresh_like(x);
   }
   rms_norm(forward);
   RmsNormBackward backward{in.at("dout"),         residual ? forward.sum_ND : x,
                            forward.rstd_N,        in.at("weight"),
-                           in.at("dsum").clone(), in.at("dweight").clone()};
+                           copied(in.at("dsum")), copied(in.at("dweight"))};
   rms_norm_backward(backward);
   Tensors out{{"out", forward.out_ND}, {"dx", backward.dx_ND}, {"dw", backward.dweight_D}};
   if (residual) out["sum"] = forward.sum_ND;
@@ -63,6 +64,8 @@ OpCase rms_norm_case(std::int64_t rows, std::int64_t columns, bool residual) {
   if (residual) op.losses.push_back({"sum", "dsum"});
   op.gradients = {{"x", "dx", residual ? "" : "dsum"}, {"weight", "dw", "dweight"}};
   if (residual) op.gradients.push_back({"delta", "dx", ""});
+  op.roundings = residual ? 4 : 2;
+  op.longest_sum = std::max(rows, columns);
   return op;
 }
 
@@ -74,9 +77,9 @@ OpCase swiglu_case(std::int64_t rows, std::int64_t columns) {
                    {"dout", normals("dout", {rows, columns})}};
   };
   op.run = [=](const Tensors& in) {
-    const Tensor out = at::empty_like(in.at("dout")), again = at::empty_like(out);
+    const Tensor out = fresh_like(in.at("dout")), again = fresh_like(out);
     swiglu(in.at("gate_up"), out);
-    const Tensor dgate_up = in.at("gate_up").clone();
+    const Tensor dgate_up = copied(in.at("gate_up"));
     swiglu_backward({in.at("dout"), dgate_up, again});
     return Tensors{{"out", out}, {"again", again}, {"dgate_up", dgate_up}};
   };
@@ -101,7 +104,7 @@ OpCase embedding_case(std::int64_t tokens, std::int64_t vocabulary, std::int64_t
   };
   op.wide = {"dweight"};
   op.run = [](const Tensors& in) {
-    const Tensor out = at::empty_like(in.at("dout")), dweight = in.at("dweight").clone();
+    const Tensor out = fresh_like(in.at("dout")), dweight = copied(in.at("dweight"));
     embedding(in.at("tokens"), in.at("weight"), out);
     embedding_backward(in.at("tokens"), in.at("dout"), dweight);
     return Tensors{{"out", out}, {"dw", dweight}};
@@ -111,6 +114,7 @@ OpCase embedding_case(std::int64_t tokens, std::int64_t vocabulary, std::int64_t
   };
   op.losses = {{"out", "dout"}};
   op.gradients = {{"weight", "dw", "dweight"}};
+  op.longest_sum = tokens;
   return op;
 }
 
@@ -130,6 +134,21 @@ std::vector<OpCase> norm_cases() {
   cases.push_back(embedding_case(0, 5, 8));
   cases.push_back(embedding_case(300, 17, 33));
   cases.push_back(embedding_case(257, 1000, 512));
+  return cases;
+}
+
+std::vector<OpCase> norm_shapes() {
+  std::vector<OpCase> cases;
+  for (const auto& [rows, columns] : edge_pairs()) {
+    for (const bool residual : {false, true})
+      cases.push_back(rms_norm_case(rows, columns, residual));
+    cases.push_back(swiglu_case(rows, columns));
+    cases.push_back(embedding_case(rows, 9, columns));
+    cases.push_back(embedding_case(9, std::max<std::int64_t>(rows, 1), columns));
+  }
+  // Wider than registers hold at 16 bytes an access: 2048 packs of 4 and of 8.
+  for (const std::int64_t columns : {8192, 8196, 16384, 16392, 20001})
+    cases.push_back(rms_norm_case(3, columns, true));
   return cases;
 }
 

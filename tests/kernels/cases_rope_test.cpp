@@ -1,11 +1,12 @@
 // rope with and without q/k norm. N tokens, E head features.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cos.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/sin.h>
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "tests/kernels/op_matrix.h"
 #include "wmtp/kernels/checks.h"
@@ -17,22 +18,23 @@ namespace {
 constexpr double kHeadNormEps = 1e-6;
 
 Tensors run_rope(const Tensors& in, const HeadShape& heads, bool norm) {
-  const RopeTable table = rope_table(in.at("positions"), in.at("inv_freq"));
-  const Tensor qkv = in.at("qkv").clone();
+  RopeTable table = rope_table(in.at("positions"), in.at("inv_freq"));
+  table = {copied(table.cos_NF), copied(table.sin_NF)};
+  const Tensor qkv = copied(in.at("qkv"));
   const std::int64_t tokens = qkv.size(0), size = heads.head_dim;
   const std::int64_t rotated = heads.num_heads + heads.num_kv_heads;
   Rope forward{heads, table, qkv, {}, {}, kHeadNormEps, {}, {}};
-  RopeBackward backward{heads, table, in.at("dq"), in.at("dk"),         in.at("dv"), {},
-                        {},    {},    {},          at::empty_like(qkv), {},          {}};
+  RopeBackward backward{heads, table, in.at("dq"), in.at("dk"),     in.at("dv"), {},
+                        {},    {},    {},          fresh_like(qkv), {},          {}};
   if (norm) {
     forward.q_weight_E = backward.q_weight_E = in.at("q_weight");
     forward.k_weight_E = backward.k_weight_E = in.at("k_weight");
-    forward.qk_out = at::empty({tokens, rotated * size}, qkv.options());
+    forward.qk_out = fresh({tokens, rotated * size}, qkv.options());
     forward.qk_rstd = backward.qk_rstd =
-        at::empty({tokens, rotated}, qkv.options().dtype(statistics_dtype(qkv.scalar_type())));
+        fresh({tokens, rotated}, qkv.options().dtype(statistics_dtype(qkv.scalar_type())));
     backward.qkv_NC = qkv;
-    backward.dq_weight_E = in.at("dq_weight").clone();
-    backward.dk_weight_E = in.at("dk_weight").clone();
+    backward.dq_weight_E = copied(in.at("dq_weight"));
+    backward.dk_weight_E = copied(in.at("dk_weight"));
   }
   rope(forward);
   rope_backward(backward);
@@ -102,6 +104,8 @@ OpCase rope_case(std::int64_t tokens, HeadShape heads, bool norm) {
     op.gradients.push_back({"q_weight", "dqw", "dq_weight"});
     op.gradients.push_back({"k_weight", "dkw", "dk_weight"});
   }
+  op.roundings = norm ? 3 : 1;
+  op.longest_sum = std::max<std::int64_t>(heads.head_dim, tokens * heads.num_heads);
   return op;
 }
 
@@ -113,6 +117,23 @@ std::vector<OpCase> rope_cases() {
       {1, {4, 2, 32}}, {5, {3, 1, 64}}, {70, {8, 8, 64}}, {37, {16, 8, 128}}, {0, {4, 4, 32}}};
   for (const auto& [tokens, heads] : shapes)
     for (const bool norm : {false, true}) cases.push_back(rope_case(tokens, heads, norm));
+  return cases;
+}
+
+// Every even head with one, two and all key/value heads; then tokens and heads at the edges.
+std::vector<OpCase> rope_shapes() {
+  std::vector<OpCase> cases;
+  const auto add = [&](std::int64_t tokens, HeadShape heads) {
+    for (const bool norm : {false, true}) cases.push_back(rope_case(tokens, heads, norm));
+  };
+  for (int head_dim = 2; head_dim <= 256; head_dim += 2)
+    for (const int num_kv : {1, 2, 4}) add(3, {4, num_kv, head_dim});
+  for (const int head_dim : {258, 264, 512, 520, 1024, 1026}) add(3, {2, 1, head_dim});
+  for (const std::int64_t tokens : kEdges)
+    for (const int head_dim : {12, 16}) add(tokens, {2, 1, head_dim});
+  for (const int num_heads : {1, 7, 9, 127, 129})
+    for (const int num_kv : {1, num_heads}) add(2, {num_heads, num_kv, 12});
+  add(0, {4, 2, 12});
   return cases;
 }
 

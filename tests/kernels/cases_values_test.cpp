@@ -1,11 +1,11 @@
 // Scans over values, statistics of responses, top-k. N tokens, D documents, M scores.
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/nan_to_num.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "tests/kernels/op_matrix.h"
 #include "wmtp/core/rng.h"
@@ -22,11 +22,11 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN(), kNone = -7, kI
 // and none of the response in every fifth document, whose values are NaN.
 const std::vector<int> kLengths{5, 0, 1, 300, 33, 32, 64, 2, 7, 700, 31, 4};
 
-Tensors documents() {
+Tensors documents(const std::vector<int>& lengths) {
   std::vector<int> start{0}, mask, document;
-  Tensor values = normals("values", {1179}, 0.5);
-  for (std::size_t d = 0; d < kLengths.size(); ++d) {
-    const int length = kLengths[d], prompt = std::min<int>(d % 4, length - 1);
+  Tensor values = normals("values", {std::accumulate(lengths.begin(), lengths.end(), 0)}, 0.5);
+  for (std::size_t d = 0; d < lengths.size(); ++d) {
+    const int length = lengths[d], prompt = std::min<int>(d % 4, length - 1);
     for (int t = 0; t < length; ++t) {
       const bool none = d % 5 == 4, gap = t % 7 == 5, tail = t > 40 && t >= length - 3;
       if (none) values.data_ptr<double>()[mask.size()] = kNaN;
@@ -35,7 +35,7 @@ Tensors documents() {
     }
     start.push_back(static_cast<int>(mask.size()));
   }
-  Tensor rewards = normals("reward", {static_cast<std::int64_t>(kLengths.size())});
+  Tensor rewards = normals("reward", {static_cast<std::int64_t>(lengths.size())});
   return {{"values", values},
           {"reward", rewards},
           {"start", at::tensor(start, at::kInt)},
@@ -93,11 +93,12 @@ double defined(ScanKind kind, double gamma, double lambda, const Plain& doc, int
   return sum;
 }
 
-OpCase scan_case(const std::string& name, ScanKind kind, double gamma, double lambda) {
+OpCase scan_case(const std::string& name, ScanKind kind, double gamma, double lambda,
+                 const std::vector<int>& lengths = kLengths) {
   OpCase op;
   op.name =
       fmt::format("value_scan_{}_{}_{}", name, std::lround(100 * gamma), std::lround(100 * lambda));
-  op.inputs = documents;
+  op.inputs = [=] { return documents(lengths); };
   op.wide = {"values", "reward"};
   op.run = [=](const Tensors& in) {
     const auto docs = responses_of(in);
@@ -107,8 +108,8 @@ OpCase scan_case(const std::string& name, ScanKind kind, double gamma, double la
                          kInit,
                          in.at("values"),
                          docs,
-                         at::empty_like(in.at("values")),
-                         at::empty({docs.num_docs()}, in.at("start").options())};
+                         fresh_like(in.at("values")),
+                         fresh({docs.num_docs()}, in.at("start").options())};
     value_scan(scan);
     return Tensors{{"out", scan.out_N}, {"bad", scan.bad_D}};
   };
@@ -119,9 +120,11 @@ OpCase scan_case(const std::string& name, ScanKind kind, double gamma, double la
         out.push_back(doc.m[static_cast<std::size_t>(t)] ? defined(kind, gamma, lambda, doc, t)
                                                          : 0);
     return Tensors{{"out", at::tensor(out, at::kDouble)},
-                   {"bad", at::tensor(std::vector<int>(kLengths.size(), 0), at::kInt)}};
+                   {"bad", at::tensor(std::vector<int>(lengths.size(), 0), at::kInt)}};
   };
   op.tolerance_fp32 = op.tolerance_fp32_on_gpu = op.tolerance_bf16 = 5e-5;
+  op.longest_sum = lengths.empty() ? 1 : *std::max_element(lengths.begin(), lengths.end());
+  op.dear_oracle = op.longest_sum > 1000;  // a sum at every position
   return op;
 }
 
@@ -139,7 +142,8 @@ void plain_stats(const Plain& doc, std::vector<double>& out) {
   };
   const auto product = [&](const std::vector<double>& x, const std::vector<double>& y) {
     std::vector<double> both;
-    for (std::size_t i = 0; i < x.size(); ++i) both.push_back((x[i] - mean(x)) * (y[i] - mean(y)));
+    const double mean_x = mean(x), mean_y = mean(y);
+    for (std::size_t i = 0; i < x.size(); ++i) both.push_back((x[i] - mean_x) * (y[i] - mean_y));
     return mean(both);
   };
   const bool has_corr = v.size() >= 3 && product(v, v) > 0;
@@ -151,15 +155,15 @@ void plain_stats(const Plain& doc, std::vector<double>& out) {
   out.push_back(has_corr ? product(v, t) / std::sqrt(product(v, v) * product(t, t)) : kNone);
 }
 
-OpCase stats_case() {
+OpCase stats_case(const std::vector<int>& lengths = kLengths) {
   OpCase op;
   op.name = "response_stats";
-  op.inputs = documents;
+  op.inputs = [=] { return documents(lengths); };
   op.wide = {"values", "reward"};
   op.run = [](const Tensors& in) {
     const auto docs = responses_of(in);
     const Tensor stats =
-        at::empty({docs.num_docs(), kNumResponseStats}, in.at("values").options().dtype(kFloat64));
+        fresh({docs.num_docs(), kNumResponseStats}, in.at("values").options().dtype(kFloat64));
     response_stats(in.at("values"), docs, stats);
     return Tensors{{"stats", at::nan_to_num(stats, kNone)}};
   };
@@ -169,6 +173,7 @@ OpCase stats_case() {
     return Tensors{{"stats", at::tensor(out, at::kDouble).view({-1, kNumResponseStats})}};
   };
   op.tolerance_fp32 = op.tolerance_fp32_on_gpu = op.tolerance_bf16 = 1e-12;
+  op.in_fp64 = true;
   return op;
 }
 
@@ -219,10 +224,9 @@ OpCase top_k_case(const TopKShape& shape) {
   };
   op.wide = {"scores"};
   op.run = [=](const Tensors& in) {
-    const Tensor scores = in.at("scores"),
-                 summary = at::empty({3}, scores.options().dtype(kFloat64));
+    const Tensor scores = in.at("scores"), summary = fresh({3}, scores.options().dtype(kFloat64));
     const TopK args{scores, shape.some_invalid ? in.at("valid") : Tensor(), shape.share_millionths,
-                    at::empty_like(scores), summary};
+                    fresh_like(scores), summary};
     top_k(args);
     return Tensors{{"selected", args.selected_M},
                    {"counts", summary.narrow(0, 0, 2)},
@@ -230,6 +234,7 @@ OpCase top_k_case(const TopKShape& shape) {
   };
   op.oracle = [=](const Tensors& in) { return define_top_k(in, shape); };
   op.tolerance_fp32 = op.tolerance_fp32_on_gpu = op.tolerance_bf16 = 1e-12;
+  op.in_fp64 = true;
   return op;
 }
 
@@ -250,6 +255,25 @@ std::vector<OpCase> value_cases() {
       for (const bool ties : {false, true})
         for (const bool some_invalid : {false, true})
           cases.push_back(top_k_case({size, share, ties, some_invalid}));
+  return cases;
+}
+
+std::vector<OpCase> value_shapes() {
+  std::vector<OpCase> cases;
+  const std::vector<std::vector<int>> all_lengths{{},  {0},    {0, 0, 0},
+                                                  {1}, {4097}, {1, 7, 8, 9, 0, 127, 129, 4097, 0}};
+  for (const auto& lengths : all_lengths) {
+    cases.push_back(scan_case("td0", ScanKind::td0, .9, 1, lengths));
+    cases.push_back(scan_case("gae_value", ScanKind::gae_value, 1, .95, lengths));
+    cases.push_back(scan_case("gae_reward", ScanKind::gae_reward, .99, .9, lengths));
+    cases.push_back(scan_case("monte_carlo", ScanKind::monte_carlo, 1, 1, lengths));
+    cases.push_back(scan_case("lambda_return", ScanKind::lambda_return, .98, .9, lengths));
+    cases.push_back(stats_case(lengths));
+  }
+  for (const std::int64_t size : kEdges)
+    for (const bool ties : {false, true})
+      for (const bool some_invalid : {false, true})
+        cases.push_back(top_k_case({size, 333'333, ties, some_invalid}));
   return cases;
 }
 

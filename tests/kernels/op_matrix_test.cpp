@@ -1,5 +1,6 @@
 #include "tests/kernels/op_matrix.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/from_blob.h>
@@ -57,24 +58,83 @@ bool bit_equal(const Tensor& a, const Tensor& b) {
 
 namespace {
 
-Tensors in(const OpCase& op, DType dtype, c10::Device device) {
+std::int64_t off_boundary = 0;
+
+}  // namespace
+
+OffBoundary::OffBoundary() {
+  off_boundary = 1;
+}
+OffBoundary::~OffBoundary() {
+  off_boundary = 0;
+}
+
+OneThread::OneThread() : before_(at::get_num_threads()) {
+  at::set_num_threads(1);
+}
+OneThread::~OneThread() {
+  at::set_num_threads(before_);
+}
+
+Tensor fresh(c10::IntArrayRef sizes, const at::TensorOptions& options) {
+  const std::int64_t size = c10::multiply_integers(sizes);
+  return at::empty({size + off_boundary}, options).narrow(0, off_boundary, size).view(sizes);
+}
+Tensor fresh_like(const Tensor& tensor) {
+  return fresh(tensor.sizes(), tensor.options());
+}
+Tensor copied(const Tensor& tensor) {
+  return fresh_like(tensor).copy_(tensor);
+}
+
+std::vector<std::pair<std::int64_t, std::int64_t>> edge_pairs() {
+  std::vector<std::pair<std::int64_t, std::int64_t>> pairs{{0, 9}};
+  for (const std::int64_t edge : kEdges) {
+    pairs.push_back({edge, 9});
+    pairs.push_back({9, edge});
+    if (edge < 1000) pairs.push_back({edge, edge});
+  }
+  return pairs;
+}
+
+Tensors inputs_of(const OpCase& op, DType dtype, c10::Device device) {
   Tensors inputs;
   for (const auto& [name, value] : op.inputs()) {
     const bool wide = std::find(op.wide.begin(), op.wide.end(), name) != op.wide.end();
     const DType target = wide && dtype != kFloat64 ? kFloat32 : dtype;
-    inputs[name] = value.is_floating_point() ? value.to(device, target) : value.to(device);
+    inputs[name] = copied(value.is_floating_point() ? value.to(device, target) : value.to(device));
   }
   return inputs;
 }
 
-// The inputs as `dtype` holds them, in fp64 on the CPU: so that only the op's own error is
-// measured.
-Tensors rounded(const OpCase& op, DType dtype) {
-  Tensors inputs = in(op, dtype, c10::kCPU);
+Tensors rounded_inputs(const OpCase& op, DType dtype) {
+  Tensors inputs = inputs_of(op, dtype, c10::kCPU);
   for (auto& [name, value] : inputs)
     if (value.is_floating_point()) value = value.to(kFloat64);
   return inputs;
 }
+
+void expect_equals_autograd(const OpCase& op) {
+  Tensors inputs = inputs_of(op, kFloat64, c10::kCPU);
+  const Tensors got = op.run(inputs);
+  for (const auto& gradient : op.gradients) inputs[gradient.input].requires_grad_(true);
+  const Tensors wanted = op.oracle(inputs);
+  Tensor loss = at::zeros({}, at::TensorOptions().dtype(kFloat64));
+  for (const auto& [name, value] : wanted)
+    EXPECT_LE(worst_error(got.at(name), value.detach()), 1e-10) << op.name << ": " << name;
+  for (const auto& [output, weight] : op.losses)
+    loss = loss + at::sum(wanted.at(output) * inputs.at(weight));
+  if (!op.gradients.empty()) loss.backward();
+  for (const auto& gradient : op.gradients) {
+    Tensor sum = inputs[gradient.input].grad();
+    if (!sum.defined()) sum = at::zeros_like(inputs[gradient.input]);
+    if (!gradient.start.empty()) sum = sum + inputs[gradient.start];
+    EXPECT_LE(worst_error(got.at(gradient.output), sum), 1e-10)
+        << op.name << ": " << gradient.output;
+  }
+}
+
+namespace {
 
 double loss_of(const OpCase& op, const Tensors& inputs) {
   const Tensors outputs = op.run(inputs);
@@ -101,28 +161,12 @@ std::vector<OpCase> all_cases() {
 class OpMatrix : public ::testing::TestWithParam<OpCase> {};
 
 TEST_P(OpMatrix, Fp64EqualsAutograd) {
-  const OpCase& op = GetParam();
-  Tensors inputs = in(op, kFloat64, c10::kCPU);
-  const Tensors got = op.run(inputs);
-  for (const auto& gradient : op.gradients) inputs[gradient.input].requires_grad_(true);
-  const Tensors wanted = op.oracle(inputs);
-  Tensor loss = at::zeros({}, at::TensorOptions().dtype(kFloat64));
-  for (const auto& [name, value] : wanted)
-    EXPECT_LE(worst_error(got.at(name), value.detach()), 1e-10) << name;
-  for (const auto& [output, weight] : op.losses)
-    loss = loss + at::sum(wanted.at(output) * inputs.at(weight));
-  if (!op.gradients.empty()) loss.backward();
-  for (const auto& gradient : op.gradients) {
-    Tensor sum = inputs[gradient.input].grad();
-    if (!sum.defined()) sum = at::zeros_like(inputs[gradient.input]);
-    if (!gradient.start.empty()) sum = sum + inputs[gradient.start];
-    EXPECT_LE(worst_error(got.at(gradient.output), sum), 1e-10) << gradient.output;
-  }
+  expect_equals_autograd(GetParam());
 }
 
 TEST_P(OpMatrix, Fp64EqualsFiniteDifferences) {
   const OpCase& op = GetParam();
-  const Tensors inputs = in(op, kFloat64, c10::kCPU);
+  const Tensors inputs = inputs_of(op, kFloat64, c10::kCPU);
   if (op.gradients.empty() || inputs.at(op.gradients.front().input).numel() == 0) return;
   const Tensors got = op.run(inputs);
   for (const auto& gradient : op.gradients) {
@@ -144,14 +188,14 @@ TEST_P(OpMatrix, Fp64EqualsFiniteDifferences) {
 
 TEST_P(OpMatrix, Fp32EqualsFp64) {
   const OpCase& op = GetParam();
-  expect_close(op.run(in(op, kFloat32, c10::kCPU)), op.run(rounded(op, kFloat32)),
+  expect_close(op.run(inputs_of(op, kFloat32, c10::kCPU)), op.run(rounded_inputs(op, kFloat32)),
                op.tolerance_fp32, "fp32");
 }
 
 TEST_P(OpMatrix, RerunsAreBitEqual) {
   const OpCase& op = GetParam();
-  const Tensors first = op.run(in(op, kFloat32, c10::kCPU));
-  const Tensors second = op.run(in(op, kFloat32, c10::kCPU));
+  const Tensors first = op.run(inputs_of(op, kFloat32, c10::kCPU));
+  const Tensors second = op.run(inputs_of(op, kFloat32, c10::kCPU));
   for (const auto& [name, value] : first) EXPECT_TRUE(bit_equal(value, second.at(name))) << name;
 }
 
@@ -163,15 +207,16 @@ TEST_P(OpMatrixOnGpu, RerunsAreBitEqual) {
   const OpCase& op = GetParam();
   if (!op.deterministic_on_gpu) GTEST_SKIP() << "dQ of the fast attention is not";
   const c10::Device gpu(c10::kCUDA, 0);
-  const Tensors first = op.run(in(op, kBFloat16, gpu)), second = op.run(in(op, kBFloat16, gpu));
+  const Tensors first = op.run(inputs_of(op, kBFloat16, gpu)),
+                second = op.run(inputs_of(op, kBFloat16, gpu));
   for (const auto& [name, value] : first) EXPECT_TRUE(bit_equal(value, second.at(name))) << name;
 }
 
 TEST_P(OpMatrixOnGpu, EqualsCpu) {
   const OpCase& op = GetParam();
   for (const DType dtype : {kFloat32, kBFloat16}) {
-    const Tensors got = op.run(in(op, dtype, c10::Device(c10::kCUDA, 0)));
-    const Tensors wanted = op.run(rounded(op, dtype));
+    const Tensors got = op.run(inputs_of(op, dtype, c10::Device(c10::kCUDA, 0)));
+    const Tensors wanted = op.run(rounded_inputs(op, dtype));
     const double tolerance = dtype == kFloat32 ? op.tolerance_fp32_on_gpu : op.tolerance_bf16;
     for (const auto& [name, value] : wanted) {
       const double error = worst_error(got.at(name), value);

@@ -7,6 +7,7 @@
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
 #include "wmtp/storage/atomic_file.h"
+#include "wmtp/tensor/cuda_error.h"
 
 namespace wmtp::cli {
 
@@ -18,6 +19,14 @@ Error as_error(const std::exception& thrown) {
             "lower training.batch_size or dataset.max_length, set activation_checkpointing: block, "
             "or use more ranks (docs/troubleshooting.md)"};
   }
+  if (const auto* fault = dynamic_cast<const c10::AcceleratorError*>(&thrown)) {
+    const ErrorKind kind = kind_of_cuda_error(fault->get_error_code());
+    const std::string& text = fault->msg();
+    return {kind, "device", text.substr(0, text.find('\n')), hint_of_cuda_error(kind)};
+  }
+  // NCCL and the store, where no call of comm/ stands between.
+  if (const auto* lost = dynamic_cast<const c10::DistError*>(&thrown))
+    return {ErrorKind::comm, "comm", lost->msg(), "a peer is gone or cannot be reached"};
   return {ErrorKind::internal, "internal", thrown.what(),
           "this is a bug in wmtp; please report it"};
 }

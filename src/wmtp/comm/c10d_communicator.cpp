@@ -1,11 +1,13 @@
 #include "wmtp/comm/c10d_communicator.h"
 
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <chrono>
 
 #include "wmtp/comm/store_body.h"
 #include "wmtp/core/error.h"
+#include "wmtp/tensor/cuda_error.h"
 
 namespace wmtp::comm {
 namespace {
@@ -15,6 +17,16 @@ constexpr std::chrono::milliseconds kAbortPoll{100};
 [[noreturn]] void throw_lost(const std::string& what, const std::string& reason) {
   throw Error(ErrorKind::comm, "comm", fmt::format("{} failed: {}", what, reason),
               "a peer ended or the network failed; the first failing rank's log has the cause");
+}
+
+// A fault of this rank's own device is judged by its code: a bad launch or address, which the next
+// collective is often the first to see, is no lost peer.
+void rethrow_device_fault(const std::string& what, const std::exception& error) {
+  const auto* fault = dynamic_cast<const c10::AcceleratorError*>(&error);
+  if (!fault) return;
+  const ErrorKind kind = kind_of_cuda_error(fault->get_error_code());
+  throw Error(kind, "comm", fmt::format("{} failed: {}", what, first_line(error)),
+              hint_of_cuda_error(kind));
 }
 
 class C10dWork : public Work::Body {
@@ -47,6 +59,7 @@ class C10dWork : public Work::Body {
       work_->wait(parts_.slice);
       return true;
     } catch (const std::exception& error) {
+      rethrow_device_fault(parts_.what, error);
       // A slice may run out just as the work ends well: then the next wait returns at once.
       const bool under_way = !work_->isCompleted() || work_->isSuccess();
       if (parts_.slice.count() > 0 && under_way) return false;
@@ -98,6 +111,7 @@ Work C10dCommunicator::launch(std::string_view kind, const Start& start,
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
+    rethrow_device_fault(what, error);
     throw_lost(what, first_line(error));
   }
 }

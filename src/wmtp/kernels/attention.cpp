@@ -11,8 +11,11 @@
 namespace wmtp::kernels {
 namespace {
 
-// Below this cuDNN gains nothing, and it refuses documents of one token.
+// Below these cuDNN gains nothing, and it refuses documents of one token.
 constexpr std::int32_t kShortestForCudnn = 128;
+constexpr std::int64_t kSmallestForCudnn = 32;
+// Above these the kernels have no body.
+constexpr std::int64_t kLargestForCudnn = 128, kLargestForFlash = 256;
 
 void check(const Demands& demands, const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v_NGE,
            const Documents& documents) {
@@ -28,13 +31,20 @@ void check(const Demands& demands, const Tensor& q_NHE, const Tensor& k_NGE, con
              "attention: the documents do not end where the tokens do");
 }
 
+bool is_for_cudnn(std::int64_t head_dim, const Documents& documents) {
+  return documents.uniform && documents.max_length >= kShortestForCudnn &&
+         head_dim >= kSmallestForCudnn && head_dim <= kLargestForCudnn;
+}
+
 AttentionChoice choose(const Tensor& q_NHE, const Documents& documents,
                        const AttentionOptions& options) {
   if (options.choice != AttentionChoice::automatic) return options.choice;
   if (q_NHE.is_cpu()) return AttentionChoice::flash;
-  if (q_NHE.scalar_type() == kFloat32) return AttentionChoice::efficient;
-  const bool for_cudnn = documents.uniform && documents.max_length >= kShortestForCudnn;
-  return for_cudnn && !options.deterministic ? AttentionChoice::cudnn : AttentionChoice::flash;
+  const std::int64_t head_dim = q_NHE.size(2);
+  if (q_NHE.scalar_type() == kFloat32 || head_dim > kLargestForFlash)
+    return AttentionChoice::efficient;
+  const bool cudnn = is_for_cudnn(head_dim, documents) && !options.deterministic;
+  return cudnn ? AttentionChoice::cudnn : AttentionChoice::flash;
 }
 
 [[noreturn]] void refuse(std::string_view what, const Tensor& tensor) {
@@ -79,10 +89,7 @@ AttentionResult attention(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor
   }
   if (choice == AttentionChoice::reference) refuse("reference", q_NHE);
   if (q_NHE.size(0) == 0) return {at::empty_like(q_NHE), {}, {}, {}, choice};
-  if (choice == AttentionChoice::efficient)
-    return efficient_attention(q_NHE, k_NGE, v_NGE, documents);
-  return choice == AttentionChoice::cudnn ? cudnn_attention(q_NHE, k_NGE, v_NGE, documents)
-                                          : flash_attention(q_NHE, k_NGE, v_NGE, documents);
+  return gpu_attention(choice, q_NHE, k_NGE, v_NGE, documents);
 }
 
 AttentionGrads attention_backward(const AttentionBackward& args) {
@@ -98,9 +105,7 @@ AttentionGrads attention_backward(const AttentionBackward& args) {
   }
   if (args.q_NHE.size(0) == 0)
     return {at::empty_like(args.q_NHE), at::empty_like(args.k_NGE), at::empty_like(args.v_NGE)};
-  if (used == AttentionChoice::efficient) return efficient_attention_backward(args);
-  return used == AttentionChoice::cudnn ? cudnn_attention_backward(args)
-                                        : flash_attention_backward(args);
+  return gpu_attention_backward(args);
 }
 
 }  // namespace wmtp::kernels

@@ -17,7 +17,7 @@ struct Documents {
 };
 Documents make_documents(std::vector<std::int32_t> start, c10::Device device);
 
-// efficient: fp32 on a GPU, where cuDNN and flash do not compute.
+// efficient: on a GPU fp32 and heads above 256 features, where cuDNN and flash do not compute.
 enum class AttentionChoice { automatic, cudnn, flash, reference, efficient };
 
 struct AttentionOptions {

@@ -11,21 +11,22 @@ AttentionResult cpu_attention(const Tensor& q_NHE, const Tensor& k_NGE, const Te
                               const Documents& documents);
 AttentionGrads cpu_attention_backward(const AttentionBackward& args);
 
-// bf16, fp16. REQUIRES documents of one length.
-AttentionResult cudnn_attention(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v_NGE,
-                                const Documents& documents);
-AttentionGrads cudnn_attention_backward(const AttentionBackward& args);
+// On a GPU, by the kernel `choice` names:
+//   cudnn      bf16, fp16; REQUIRES documents of one length, e <= 128
+//   flash      bf16, fp16, any documents; REQUIRES e <= 256
+//   efficient  any dtype, any documents, any e; key/value heads are repeated in memory: this kernel
+//              knows no groups
+// Heads the kernels cannot read are copied to where they can (fitted). Error config for more
+// documents or heads than the kernels' grids hold.
+AttentionResult gpu_attention(AttentionChoice choice, const Tensor& q_NHE, const Tensor& k_NGE,
+                              const Tensor& v_NGE, const Documents& documents);
+AttentionGrads gpu_attention_backward(const AttentionBackward& args);
 
-// bf16, fp16, any documents.
-AttentionResult flash_attention(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v_NGE,
-                                const Documents& documents);
-AttentionGrads flash_attention_backward(const AttentionBackward& args);
-
-// fp32 on a GPU, any documents. Key/value heads are repeated in memory: this kernel knows no
-// groups.
-AttentionResult efficient_attention(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v_NGE,
-                                    const Documents& documents);
-AttentionGrads efficient_attention_backward(const AttentionBackward& args);
+// The heads as ATen's GPU kernels read them: e a multiple of 16 bytes, every head on a 16-byte
+// boundary. The tensor itself where that holds, else a copy with zeros behind the features. Zeros
+// change no product of q and k and add features to the output that are cut off again; the scale
+// stays that of the e features.
+Tensor fitted(const Tensor& heads_NHE);
 
 // [n, heads, e] -> the view [documents, heads, length, e]. REQUIRES documents of one length in
 // [first, n).

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "wmtp/core/error.h"
+#include "wmtp/tensor/cuda_error.h"
 #include "wmtp/tensor/cuda_plugin.h"
 #include "wmtp/tensor/dtype.h"
 
@@ -33,12 +33,14 @@ Element element_of(std::string_view op, const Tensor& tensor) {
   }
 }
 
+Error launch_error(std::string_view op, int code, std::string_view text) {
+  const ErrorKind kind = kind_of_cuda_error(code);
+  return {kind, "kernels", fmt::format("{}: the launch failed: {} (CUDA error {})", op, text, code),
+          hint_of_cuda_error(kind)};
+}
+
 void check_launch(std::string_view op, int code) {
-  if (code == 0) return;
-  throw Error(ErrorKind::device, "kernels",
-              fmt::format("{}: the launch failed: {} (CUDA error {})", op,
-                          gpu_kernels().error_text(code), code),
-              "a shape the kernel does not know, or an earlier fault of the device");
+  if (code != 0) throw launch_error(op, code, gpu_kernels().error_text(code));
 }
 
 }  // namespace wmtp::kernels

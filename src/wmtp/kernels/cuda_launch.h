@@ -2,6 +2,7 @@
 #pragma once
 #include <string_view>
 
+#include "wmtp/core/error.h"
 #include "wmtp/kernels/cuda/launchers.h"
 #include "wmtp/tensor/tensor.h"
 
@@ -23,7 +24,9 @@ inline std::int64_t row_stride(const Tensor& matrix) {
   return matrix.defined() ? matrix.stride(0) : 0;
 }
 
-// Error device when a launcher returned something other than 0.
+// Throws launch_error when a launcher returned something other than 0.
 void check_launch(std::string_view op, int code);
+// The kind is that of the code (tensor/cuda_error.h); `text` is the runtime's own.
+Error launch_error(std::string_view op, int code, std::string_view text);
 
 }  // namespace wmtp::kernels

@@ -1,5 +1,6 @@
 #include "wmtp/kernels/response_stats.h"
 
+#include "wmtp/core/error.h"
 #include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cuda_launch.h"
 
@@ -7,7 +8,8 @@ namespace wmtp::kernels {
 namespace {
 
 void on_gpu(const Tensor& values_N, const Responses& responses, const Tensor& stats_DS) {
-  element_of("response_stats", values_N);
+  WMTP_CHECK(element_of("response_stats", values_N) == Element::fp32,
+             "response_stats: the values are not fp32");
   CudaResponseStats args{};
   args.values = floats_of(values_N);
   args.mask = responses.mask_N.data_ptr<std::uint8_t>();

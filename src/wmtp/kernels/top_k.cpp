@@ -22,7 +22,7 @@ void check(const TopK& args) {
 }
 
 void on_gpu(const TopK& a) {
-  element_of("top_k", a.scores_M);
+  WMTP_CHECK(element_of("top_k", a.scores_M) == Element::fp32, "top_k: the scores are not fp32");
   CudaTopK args{};
   args.scores = floats_of(a.scores_M), args.selected = floats_of(a.selected_M);
   args.valid = static_cast<const std::uint8_t*>(data_of(a.valid_M));

@@ -1,5 +1,6 @@
 #include "wmtp/kernels/value_scan.h"
 
+#include "wmtp/core/error.h"
 #include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cuda_launch.h"
 
@@ -18,7 +19,8 @@ void check(const ValueScan& args) {
 }
 
 void on_gpu(const ValueScan& a) {
-  element_of("value_scan", a.values_N);
+  WMTP_CHECK(element_of("value_scan", a.values_N) == Element::fp32,
+             "value_scan: the values are not fp32");
   CudaValueScan args{};
   args.kind = a.kind;
   args.values = floats_of(a.values_N), args.out = floats_of(a.out_N);

@@ -85,8 +85,9 @@ void validate(const ModelConfig& config, std::string_view origin, const FieldNam
   Problems problems;
   problems.range(names.dim, config.dim, 1, 1 << 20);
   problems.range(names.num_blocks, config.num_blocks, 1, 4096);
-  problems.range(names.num_heads, config.num_heads, 1, 1 << 16);
-  problems.range(names.num_kv_heads, config.num_kv_heads, 1, 1 << 16);
+  // As many as the grid of a GPU's attention holds.
+  problems.range(names.num_heads, config.num_heads, 1, (1 << 16) - 1);
+  problems.range(names.num_kv_heads, config.num_kv_heads, 1, (1 << 16) - 1);
   problems.range("head_dim", config.head_dim, 2, 1 << 12);
   problems.range(names.ffn_dim, config.ffn_dim, 1, 1 << 22);
   problems.range("vocab_size", config.vocab_size, 1, 1 << 24);

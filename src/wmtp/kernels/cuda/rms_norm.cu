@@ -1,5 +1,5 @@
 // One block per row forward; backward keeps its blocks on the device and walks the rows, so that
-// the weight gradient stays in registers until the end.
+// the weight gradient stays in registers until the end. Rows too wide for registers are read twice.
 #include "wmtp/kernels/cuda/common.cuh"
 
 namespace wmtp::kernels {
@@ -89,12 +89,71 @@ __global__ void __launch_bounds__(kPacks > 2 ? 512 : 256)
   }
 }
 
+constexpr int kWideRowThreads = 512;
+
+// Any width, any alignment.
+template <class T>
+__global__ void __launch_bounds__(kWideRowThreads) rms_norm_wide_kernel(const CudaRmsNorm a) {
+  const std::int64_t row = blockIdx.x;
+  const T* x = static_cast<const T*>(a.x) + row * a.x_stride;
+  const T* delta = static_cast<const T*>(a.delta) + row * a.delta_stride;
+  const T* weight = static_cast<const T*>(a.weight);
+  T* sum = static_cast<T*>(a.sum) + row * a.sum_stride;
+  T* out = static_cast<T*>(a.out) + row * a.out_stride;
+  float squares = 0;
+  for (std::int64_t c = threadIdx.x; c < a.columns; c += kWideRowThreads) {
+    float value = to_float(x[c]);
+    if (a.delta) {
+      value = rounded<T>(value + to_float(delta[c]));
+      sum[c] = from_float<T>(value);
+    }
+    squares += value * value;
+  }
+  const float rstd = rsqrtf(block_sum(squares) / static_cast<float>(a.columns) + a.eps);
+  if (threadIdx.x == 0) a.rstd[row] = rstd;
+  // A thread reads back only what it wrote; out may be x or delta.
+  const T* summed = a.delta ? sum : x;
+  for (std::int64_t c = threadIdx.x; c < a.columns; c += kWideRowThreads)
+    out[c] = from_float<T>(rounded<T>(to_float(summed[c]) * rstd) * to_float(weight[c]));
+}
+
+// A thread keeps its columns of the weight gradient in the block's row of partial.
+template <class T>
+__global__ void __launch_bounds__(kWideRowThreads)
+    rms_norm_backward_wide_kernel(const CudaRmsNormBackward a) {
+  const T* weight = static_cast<const T*>(a.weight);
+  float* partial = a.dweight ? a.partial + blockIdx.x * a.columns : nullptr;
+  if (partial)
+    for (std::int64_t c = threadIdx.x; c < a.columns; c += kWideRowThreads) partial[c] = 0;
+  for (std::int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
+    const float rstd = a.rstd[row];
+    const T* dout = static_cast<const T*>(a.dout) + row * a.dout_stride;
+    const T* x = static_cast<const T*>(a.x) + row * a.x_stride;
+    T* dx = static_cast<T*>(a.dx) + row * a.dx_stride;
+    float dot = 0;
+    for (std::int64_t c = threadIdx.x; c < a.columns; c += kWideRowThreads) {
+      const float product = to_float(dout[c]) * to_float(x[c]) * rstd;
+      if (partial) partial[c] += product;
+      dot += product * to_float(weight[c]);
+    }
+    const float mean = block_sum(dot) / static_cast<float>(a.columns);
+    for (std::int64_t c = threadIdx.x; c < a.columns; c += kWideRowThreads) {
+      const float g = to_float(dout[c]) * to_float(weight[c]);
+      const float step = rstd * (g - to_float(x[c]) * rstd * mean);
+      dx[c] = from_float<T>(to_float(dx[c]) + step);
+    }
+  }
+}
+
 // How many packs of a row a thread holds.
 template <int kPacks>
 struct Packs {
   static constexpr int value = kPacks;
 };
 
+constexpr std::int64_t kMostPacks = 2048;
+
+// REQUIRES num_packs <= kMostPacks.
 template <class F>
 int by_row_width(std::int64_t num_packs, const F& call) {
   const auto threads = [&](int packs) {
@@ -102,8 +161,7 @@ int by_row_width(std::int64_t num_packs, const F& call) {
   };
   if (num_packs <= 256) return call(Packs<1>{}, threads(1));
   if (num_packs <= 512) return call(Packs<2>{}, threads(2));
-  if (num_packs <= 2048) return call(Packs<4>{}, threads(4));
-  return static_cast<int>(cudaErrorInvalidConfiguration);
+  return call(Packs<4>{}, threads(4));
 }
 
 bool whole_packs(const CudaRmsNorm& a, int n) {
@@ -119,6 +177,10 @@ bool whole_packs(const CudaRmsNormBackward& a, int n) {
 
 template <class T, int N>
 int forward(const CudaRmsNorm& a, cudaStream_t stream) {
+  if (a.columns / N > kMostPacks) {
+    rms_norm_wide_kernel<T><<<static_cast<unsigned>(a.rows), kWideRowThreads, 0, stream>>>(a);
+    return launch_status();
+  }
   return by_row_width(a.columns / N, [&](auto packs, int threads) {
     rms_norm_kernel<T, N, decltype(packs)::value>
         <<<static_cast<unsigned>(a.rows), threads, 0, stream>>>(a);
@@ -128,6 +190,10 @@ int forward(const CudaRmsNorm& a, cudaStream_t stream) {
 
 template <class T, int N>
 int backward(const CudaRmsNormBackward& a, cudaStream_t stream) {
+  if (a.columns / N > kMostPacks) {
+    rms_norm_backward_wide_kernel<T><<<a.num_blocks, kWideRowThreads, 0, stream>>>(a);
+    return launch_status();
+  }
   return by_row_width(a.columns / N, [&](auto packs, int threads) {
     constexpr int kPacks = decltype(packs)::value;
     if (a.dweight)

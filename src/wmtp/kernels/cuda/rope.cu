@@ -1,6 +1,8 @@
 // Groups of lanes turn one head: a lane holds N features of the first half and the N they pair
-// with.
+// with. A group is a power of two; lanes beyond the head hold zeros. Heads that do not divide into
+// 16-byte packs, or do not lie on 16-byte boundaries, go to rope_any.cu.
 #include "wmtp/kernels/cuda/common.cuh"
+#include "wmtp/kernels/cuda/rope.cuh"
 
 namespace wmtp::kernels {
 namespace {
@@ -50,7 +52,8 @@ __global__ void __launch_bounds__(kRopeThreads) rope_kernel(const CudaRope a) {
       (static_cast<std::int64_t>(blockIdx.x) * kRopeThreads + threadIdx.x) / kLanes;
   const std::int64_t token = item / num_rotated;
   const int i = static_cast<int>(item % num_rotated), offset = i * a.head_dim + lane * N;
-  const bool inside = token < a.tokens;  // the others still take part in the shuffles
+  // The others still take part in the shuffles.
+  const bool inside = token < a.tokens && lane * N < half;
   Halves<N> head = {};
   if (inside) head = load_head<T, N>(a.qkv, token * a.qkv_stride + offset, half);
   if (kNorm) {
@@ -61,7 +64,8 @@ __global__ void __launch_bounds__(kRopeThreads) rope_kernel(const CudaRope a) {
     const float mean = warp_sum<kLanes>(squares) / static_cast<float>(a.head_dim);
     const float rstd = rsqrtf(mean + a.eps);
     if (inside && lane == 0) a.rstd[token * num_rotated + i] = rstd;
-    const Halves<N> weight = load_head<T, N>(i < a.num_q ? a.q_weight : a.k_weight, lane * N, half);
+    Halves<N> weight = {};
+    if (inside) weight = load_head<T, N>(i < a.num_q ? a.q_weight : a.k_weight, lane * N, half);
 #pragma unroll
     for (int j = 0; j < N; ++j) {
       head.first[j] = rounded<T>(rounded<T>(head.first[j] * rstd) * weight.first[j]);
@@ -82,10 +86,12 @@ __device__ void write_partials(const CudaRopeBackward& a, const Halves<N> (&sums
                                float* shared) {
   const int half = a.head_dim / 2, lane = threadIdx.x % kLanes, group = threadIdx.x / kLanes;
   constexpr int kGroups = kRopeThreads / kLanes;
+  const bool holds = lane * N < half;
 #pragma unroll
   for (int kind = 0; kind < 2; ++kind)
 #pragma unroll
     for (int j = 0; j < N; ++j) {
+      if (!holds) continue;
       float* row = shared + (group * 2 + kind) * a.head_dim + lane * N + j;
       row[0] = sums[kind].first[j];
       row[half] = sums[kind].second[j];
@@ -96,20 +102,6 @@ __device__ void write_partials(const CudaRopeBackward& a, const Halves<N> (&sums
     for (int g = 0; g < kGroups; ++g) total += shared[g * 2 * a.head_dim + c];
     a.partial[static_cast<std::int64_t>(blockIdx.x) * 2 * a.head_dim + c] = total;
   }
-}
-
-// Where the gradient of head i of a token comes from.
-struct Source {
-  const void* base;
-  std::int64_t at;
-};
-
-__device__ __forceinline__ Source source_of(const CudaRopeBackward& a, std::int64_t token, int i) {
-  if (i < a.num_q) return {a.dq, token * a.dq_token + i * a.dq_head};
-  i -= a.num_q;
-  if (i < a.num_kv) return {a.dk, token * a.dk_token + i * a.dk_head};
-  i -= a.num_kv;
-  return {a.dv, token * a.dv_token + i * a.dv_head};
 }
 
 template <class T, int N, int kLanes, bool kNorm>
@@ -124,7 +116,7 @@ __global__ void __launch_bounds__(kRopeThreads) rope_backward_kernel(const CudaR
   for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kGroups; first < num_items;
        first += step) {
     const std::int64_t item = first + threadIdx.x / kLanes;
-    const bool inside = item < num_items;
+    const bool inside = item < num_items && lane * N < half;
     const std::int64_t token = inside ? item / num_heads : 0;
     const int i = inside ? static_cast<int>(item % num_heads) : 0;
     Halves<N> g = {};
@@ -174,25 +166,34 @@ struct Lanes {
   static constexpr int value = kLanes;
 };
 
+// REQUIRES a head that fits.
 template <class F>
 int by_lanes(int head_dim, int per_pack, const F& call) {
-  if ((head_dim / 2) % per_pack != 0) return cudaErrorInvalidConfiguration;
-  switch (head_dim / 2 / per_pack) {
-    case 1:
-      return call(Lanes<1>{});
-    case 2:
-      return call(Lanes<2>{});
-    case 4:
-      return call(Lanes<4>{});
-    case 8:
-      return call(Lanes<8>{});
-    case 16:
-      return call(Lanes<16>{});
-    case 32:
-      return call(Lanes<32>{});
-    default:
-      return static_cast<int>(cudaErrorInvalidConfiguration);
-  }
+  const int lanes = head_dim / 2 / per_pack;
+  if (lanes <= 1) return call(Lanes<1>{});
+  if (lanes <= 2) return call(Lanes<2>{});
+  if (lanes <= 4) return call(Lanes<4>{});
+  if (lanes <= 8) return call(Lanes<8>{});
+  if (lanes <= 16) return call(Lanes<16>{});
+  return call(Lanes<32>{});
+}
+
+bool divides(int head_dim, int n) {
+  return head_dim / 2 % n == 0 && head_dim / 2 / n <= 32;
+}
+
+bool fits(const CudaRope& a, int n) {
+  return divides(a.head_dim, n) && aligned(a.cos) && aligned(a.sin) &&
+         aligned(a.qkv, a.qkv_stride, n) && aligned(a.out, a.out_stride, n) &&
+         aligned(a.q_weight) && aligned(a.k_weight);
+}
+
+bool fits(const CudaRopeBackward& a, int n) {
+  return divides(a.head_dim, n) && aligned(a.cos) && aligned(a.sin) &&
+         aligned(a.qkv, a.qkv_stride, n) && aligned(a.dqkv, a.dqkv_stride, n) &&
+         aligned(a.q_weight) && aligned(a.k_weight) && aligned(a.dq, a.dq_token, n) &&
+         aligned(a.dk, a.dk_token, n) && aligned(a.dv, a.dv_token, n) && a.dq_head % n == 0 &&
+         a.dk_head % n == 0 && a.dv_head % n == 0;
 }
 
 }  // namespace
@@ -201,6 +202,7 @@ int launch_rope(const CudaRope& a, void* stream) {
   return by_element(a.element, [&](auto type) {
     using T = decltype(type);
     constexpr int n = kPerPack<T>;
+    if (!fits(a, n)) return launch_rope_any(a, stream);
     return by_lanes(a.head_dim, n, [&](auto lanes) {
       constexpr int kLanes = decltype(lanes)::value;
       const std::int64_t threads = a.tokens * (a.num_q + a.num_kv) * kLanes;
@@ -218,6 +220,7 @@ int launch_rope_backward(const CudaRopeBackward& a, void* stream) {
   const int status = by_element(a.element, [&](auto type) {
     using T = decltype(type);
     constexpr int n = kPerPack<T>;
+    if (!fits(a, n)) return launch_rope_backward_any(a, stream);
     return by_lanes(a.head_dim, n, [&](auto lanes) {
       constexpr int kLanes = decltype(lanes)::value;
       const std::int64_t threads = a.tokens * (a.num_q + 2 * a.num_kv) * kLanes;
