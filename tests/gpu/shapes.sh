@@ -5,7 +5,8 @@
 # details in OUT_DIR/shapes/. Exit 1 if anything failed.
 # Bounds, over the CPU's number, of the loss and of the gradient's norm before clipping: fp32 1e-4 and 1e-3 (the
 # attention may multiply in TF32, 2^-11 a term; means over a thousand targets keep little of it), bf16 4 and 16 * 2^-9
-# (one value rounded errs by 2^-9; losses average over targets, gradients pass through every layer's roundings).
+# (one value rounded errs by 2^-9; losses average over targets, gradients pass through every layer's roundings). The
+# learning rate is small, so that no model diverges: then the steps would amplify every rounding without a bound.
 set -u
 bundle=$(readlink -f "$1") out=$(readlink -m "$2")/shapes
 here=$(dirname "$(readlink -f "$0")")
@@ -40,7 +41,7 @@ train() {
   timeout 120 "$wmtp" train --config micro/baseline.yaml --device "$2" --run-dir "runs/$1" \
     --override "distributed.fsdp.param_dtype=$3" --override "models.policy.path=$4" \
     --override "models.policy.params={dim: $5, n_heads: $6, n_kv_heads: $7, head_dim: $8, ffn_dim: $9}" \
-    --override training.max_steps=3 --override training.log_interval=1 --override training.eval_at_start=false \
+    --override training.learning_rate=1e-4 --override training.max_steps=3 --override training.log_interval=1 --override training.eval_at_start=false \
     --override training.eval_every_steps=100 > "$out/$1.log" 2>&1
   echo $? > "runs/$1.code"
 }

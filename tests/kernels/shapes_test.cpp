@@ -15,14 +15,15 @@ namespace {
 
 constexpr double kRoundoffFp32 = 0x1p-24, kRoundoffTf32 = 0x1p-11, kRoundoffBf16 = 0x1p-9;
 
-// Over the largest value of an output. A value rounded to the dtype errs by its unit roundoff; two
-// of them per rounding, because what follows may stretch one. A sum of n terms in fp32 errs like a
+// Over the largest value of an output. A value rounded to the dtype errs by its unit roundoff; four
+// of them per rounding: a rotation or a gate stretches an error, and two stretched ones meet in a
+// sum. A sum of n terms in fp32 errs like a
 // random walk of n steps, and its terms (quotients, roots, exponentials) by some roundoffs each.
 double rounding_bound(const OpCase& op, DType dtype) {
   if (op.in_fp64) return 1e-12;
   const double roundoff = dtype == kBFloat16 ? kRoundoffBf16 : kRoundoffFp32;
   const double terms = std::sqrt(static_cast<double>(std::max<std::int64_t>(op.longest_sum, 1)));
-  return 2 * op.roundings * roundoff + (64 + 8 * terms) * kRoundoffFp32;
+  return 4 * op.roundings * roundoff + (64 + 8 * terms) * kRoundoffFp32;
 }
 
 // ATen's fp32 attention on a GPU may multiply in TF32.
