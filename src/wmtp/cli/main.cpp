@@ -1,5 +1,6 @@
 // The program. The only file that exits, but for ranks that are stuck (rank_run.cpp) or orphaned
-// (launcher/parent_watch.cpp); everything below throws.
+// (launcher/parent_watch.cpp) and for mapped files that were cut (storage/cut_mappings.cpp);
+// everything below throws.
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include "wmtp/comm/launch_env.h"
 #include "wmtp/core/failpoint.h"
 #include "wmtp/core/log.h"
+#include "wmtp/storage/cut_mappings.h"
 
 namespace wmtp::cli {
 namespace {
@@ -73,6 +75,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error to report, not an end
+  wmtp::storage::end_on_cut_mappings();
   wmtp::cli::watch_launcher();
   return wmtp::cli::run(argc, argv);
 }
