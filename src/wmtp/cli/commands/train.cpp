@@ -12,6 +12,7 @@
 #include "wmtp/cli/launcher/run_notes.h"
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/cli/report.h"
+#include "wmtp/cli/standard_output.h"
 #include "wmtp/cli/stop_signals.h"
 #include "wmtp/cli/versions.h"
 #include "wmtp/commit/start_record.h"
@@ -231,6 +232,7 @@ int fail_together(const Session& session, const comm::LaunchEnv& launch, const E
 
 int train(const Session& session, const TrainFlags& flags) {
   ::umask(077);
+  let_standard_output_fail();
   leave_on_stop_signals();
   const comm::LaunchEnv launch = discover_launch();
   std::optional<config::ResolvedConfig> resolved;
