@@ -10,6 +10,11 @@
 #include "wmtp/storage/atomic_file.h"
 
 namespace wmtp::cli {
+namespace {
+
+constexpr const char* kLastExitFile = "last_exit.json";
+
+}  // namespace
 
 Error as_error(const std::exception& thrown) {
   if (const auto* error = dynamic_cast<const Error*>(&thrown)) return *error;
@@ -51,10 +56,15 @@ void write_last_exit(const std::filesystem::path& run_dir, const LastExit& exit)
                                     {"rank", exit.rank},
                                     {"time", utc_timestamp()}};
   storage::write_file_atomically(
-      run_dir / "last_exit.json",
+      run_dir / kLastExitFile,
       text.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 } catch (const std::exception& error) {
   log::warn("cli", "last_exit.json was not written: {}", error.what());
+}
+
+void forget_last_exit(const std::filesystem::path& run_dir) noexcept {
+  std::error_code ignored;
+  std::filesystem::remove(run_dir / kLastExitFile, ignored);
 }
 
 }  // namespace wmtp::cli

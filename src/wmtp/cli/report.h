@@ -27,5 +27,7 @@ struct LastExit {
 // <run_dir>/last_exit.json, for scripts under launchers that swallow exit codes. Never throws: what
 // cannot be written is a warning.
 void write_last_exit(const std::filesystem::path& run_dir, const LastExit& exit) noexcept;
+// A new run is under way there: how the one before ended says nothing of it. Never throws.
+void forget_last_exit(const std::filesystem::path& run_dir) noexcept;
 
 }  // namespace wmtp::cli

@@ -11,6 +11,7 @@
 #include "wmtp/cli/build_info.h"
 #include "wmtp/cli/commands/bench.h"
 #include "wmtp/cli/rank_run.h"
+#include "wmtp/commit/run_lock.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/time.h"
 #include "wmtp/model/hf_config.h"
@@ -66,6 +67,7 @@ class Bench {
       : flags_(flags),
         config_(model::preset(flags.preset)),
         model_(options(device), {&group.gather_group(), &group.reduce_group()}),
+        lock_(flags.out, kBenchModel, commit::this_process(run_id())),
         checkpointer_(site(), group) {
     model_.runtime().fill(training::random_weights(config_, 0));
     step();  // moments that are not zero
@@ -211,6 +213,7 @@ class Bench {
   CheckpointFlags flags_;
   model::ModelConfig config_;
   training::TrainableModel model_;
+  commit::RunLock lock_;
   training::Checkpointer checkpointer_;
   std::vector<char> source_;  // the state; its first model_bytes_ are the weights
   std::size_t model_bytes_ = 0;
