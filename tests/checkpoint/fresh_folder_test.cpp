@@ -66,6 +66,9 @@ TEST(FreshFolder, LeavesStrangersAlone) {
   EXPECT_WMTP_ERROR(FreshFolder(folder / "d", is_ours), ErrorKind::config, "thesis.tex");
   EXPECT_WMTP_ERROR(FreshFolder(folder / "file", is_ours), ErrorKind::config, "no folder");
   EXPECT_WMTP_ERROR(FreshFolder("/", is_ours), ErrorKind::config, "cannot be");
+  EXPECT_WMTP_ERROR(FreshFolder::require_replaceable(folder / "d", is_ours), ErrorKind::config,
+                    "thesis.tex");
+  FreshFolder::require_replaceable(folder / "new/deep", is_ours);
   EXPECT_WMTP_ERROR(FreshFolder(folder / "file/d", is_ours), ErrorKind::io, "cannot");
   EXPECT_EQ(entries(folder / "d"), 2u);
   EXPECT_EQ(entries(folder.path()), 2u);

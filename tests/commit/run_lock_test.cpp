@@ -123,6 +123,17 @@ TEST(RunLock, TheHolderIsNamed) {
   const RunLock other(folder.path(), "another", this_process("run-y"));  // another model
 }
 
+TEST(RunLock, TheNameIsReadWithoutTouchingTheFolder) {
+  test::TempDir folder;
+  EXPECT_FALSE(named_in_lock(folder.path(), "m"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  const RunLock lock(folder / "made", "m", {"node7", 1234, "run-x"});
+  const auto holder = named_in_lock(folder / "made", "m");
+  ASSERT_TRUE(holder);
+  EXPECT_EQ(holder->host + " " + std::to_string(holder->pid) + " " + holder->run_id,
+            "node7 1234 run-x");
+}
+
 TEST(RunLock, AKilledHolderOfThisHostLeavesNothingBehind) {
   const test::TempDir folder;
   std::array<int, 2> start{};

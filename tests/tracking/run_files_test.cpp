@@ -78,6 +78,17 @@ TEST(Jsonl, AFolderThatIsNotThereIsAnError) {
   EXPECT_WMTP_ERROR(JsonlSink(folder / "no" / "m.jsonl"), ErrorKind::io, "m.jsonl");
 }
 
+TEST(Jsonl, ALinkIsRefusedByName) {
+  TempDir folder;
+  write_file(folder / "elsewhere", "precious\n");
+  std::filesystem::create_symlink("elsewhere", folder / "m.jsonl");
+  std::filesystem::create_symlink("nothing", folder / "n.jsonl");
+  EXPECT_WMTP_ERROR(JsonlSink(folder / "m.jsonl"), ErrorKind::io, "m.jsonl is a symbolic link");
+  EXPECT_WMTP_ERROR(JsonlSink(folder / "n.jsonl"), ErrorKind::io, "n.jsonl is a symbolic link");
+  EXPECT_EQ(slurp(folder / "elsewhere"), "precious\n");
+  EXPECT_FALSE(std::filesystem::exists(folder / "nothing"));
+}
+
 TEST(FanOutSink, PassesOnToAll) {
   TempDir folder;
   FanOut all;

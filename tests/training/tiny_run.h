@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "wmtp/comm/session.h"
+#include "wmtp/commit/run_lock.h"
 #include "wmtp/training/run/trainer.h"
 
 namespace wmtp::test {
@@ -37,6 +38,7 @@ class TinyRun {
 
  private:
   config::ResolvedConfig config_;
+  std::optional<commit::RunLock> lock_;  // rank 0
   std::unique_ptr<training::Trainer> trainer_;
 };
 

@@ -96,9 +96,10 @@ TinyRun::TinyRun(comm::ProcessGroupSession& session, const std::filesystem::path
   const training::RunSite site{
       c10::Device(c10::DeviceType::CPU), session.rank(), session.world(), std::int64_t{1} << 34,
       [](const std::string&) -> std::optional<std::string> { return std::nullopt; }};
+  if (session.rank() == 0)
+    lock_.emplace(config_.config.checkpoint.save_dir, kTinyName, commit::this_process(id));
   trainer_ = std::make_unique<training::Trainer>(
-      config_, site, session,
-      training::TrainerOptions{id, id, "test", false, false, nullptr, save_limit});
+      config_, site, session, training::TrainerOptions{id, id, "test", false, nullptr, save_limit});
 }
 
 training::RunEnd TinyRun::run(std::optional<std::int64_t> stop_at) {

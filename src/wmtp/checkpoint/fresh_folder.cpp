@@ -71,13 +71,19 @@ fs::path temporary_beside(const fs::path& target) {
 
 }  // namespace
 
+void FreshFolder::require_replaceable(const fs::path& target, const Replaceable& replaceable,
+                                      std::string_view mark) {
+  const fs::path place = resolved(target);
+  if (!place.has_filename())
+    throw Error(ErrorKind::config, "checkpoint",
+                fmt::format("{} cannot be an export's folder", target.string()));
+  check_replaceable(place, replaceable, mark);
+}
+
 FreshFolder::FreshFolder(const fs::path& target, const Replaceable& replaceable,
                          std::string_view mark)
     : target_(resolved(target)) {
-  if (!target_.has_filename())
-    throw Error(ErrorKind::config, "checkpoint",
-                fmt::format("{} cannot be an export's folder", target.string()));
-  check_replaceable(target_, replaceable, mark);
+  require_replaceable(target, replaceable, mark);
   std::error_code error;
   fs::create_directories(target_.parent_path(), error);
   if (error) fail("create", target_.parent_path(), error.value());

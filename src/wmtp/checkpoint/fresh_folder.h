@@ -15,6 +15,9 @@ class FreshFolder {
   // mark is needed); otherwise Error config names what is in the way.
   // Failures of the file system, here and below, are ErrorKind::io.
   using Replaceable = std::function<bool(std::string_view name)>;
+  // The look alone: throws as the constructor would, makes nothing.
+  static void require_replaceable(const std::filesystem::path& target,
+                                  const Replaceable& replaceable, std::string_view mark = {});
   FreshFolder(const std::filesystem::path& target, const Replaceable& replaceable,
               std::string_view mark = {});
   FreshFolder(const FreshFolder&) = delete;

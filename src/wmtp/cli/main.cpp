@@ -1,5 +1,6 @@
 // The program. The only file that exits, but for ranks that are stuck (rank_run.cpp) or orphaned
-// (launcher/parent_watch.cpp); everything below throws.
+// (launcher/parent_watch.cpp) and for mapped files that were cut (storage/cut_mappings.cpp);
+// everything below throws.
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,10 +14,12 @@
 #include "wmtp/cli/help.h"
 #include "wmtp/cli/launcher/parent_watch.h"
 #include "wmtp/cli/report.h"
+#include "wmtp/cli/standard_output.h"
 #include "wmtp/cli/usage_error.h"
 #include "wmtp/comm/launch_env.h"
 #include "wmtp/core/failpoint.h"
 #include "wmtp/core/log.h"
+#include "wmtp/storage/cut_mappings.h"
 
 namespace wmtp::cli {
 namespace {
@@ -43,6 +46,21 @@ bool asks_for_json(int argc, char** argv) {
   return std::find(argv, end, std::string_view("--json")) != end;
 }
 
+int run_command(CLI::App& app, const Session& session, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::cout << help_text(chosen_command(app), session.color_on(STDOUT_FILENO));
+    return 0;
+  } catch (const CLI::CallForVersion&) {
+    std::cout << "wmtp " << kVersion << " (" << kCommit << ")\n";
+    return 0;
+  }
+  configure_log(session);
+  configure_failpoints();
+  return session.run();
+}
+
 int run(int argc, char** argv) {
   Session session;
   session.json = asks_for_json(argc, argv);
@@ -51,16 +69,9 @@ int run(int argc, char** argv) {
   try {
     set_up_program(app, session);
     add_commands(app, session);
-    app.parse(argc, argv);
-    configure_log(session);
-    configure_failpoints();
-    return session.run();
-  } catch (const CLI::CallForHelp&) {
-    std::cout << help_text(chosen_command(app), session.color_on(STDOUT_FILENO)) << std::flush;
-    return 0;
-  } catch (const CLI::CallForVersion&) {
-    std::cout << "wmtp " << kVersion << " (" << kCommit << ")" << std::endl;
-    return 0;
+    const int code = run_command(app, session, argc, argv);
+    finish_standard_output();
+    return code;
   } catch (const CLI::ParseError& error) {
     return report(session, usage_error(app, error));
   } catch (const std::exception& error) {
@@ -73,6 +84,8 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error to report, not an end
+  wmtp::storage::end_on_cut_mappings();
+  wmtp::cli::watch_standard_output();
   wmtp::cli::watch_launcher();
   return wmtp::cli::run(argc, argv);
 }

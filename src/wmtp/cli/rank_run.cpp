@@ -12,6 +12,7 @@
 #include "wmtp/cli/error_file.h"
 #include "wmtp/cli/launcher/rank_environment.h"
 #include "wmtp/cli/report.h"
+#include "wmtp/cli/run_folder.h"
 #include "wmtp/cli/versions.h"
 #include "wmtp/core/log.h"
 #include "wmtp/tensor/cuda_plugin.h"
@@ -58,18 +59,23 @@ struct ExitNote {
   const training::RunProgress* progress = nullptr;
 };
 
-void note_exit(const ProcessGroupSession* group, const ExitNote& note, LastExit exit) {
-  const std::filesystem::path& run_dir = note.run_dir;
-  if (run_dir.empty()) return;
-  if (note.progress) {
-    exit.step = note.progress->step;
-    exit.committed_step = note.progress->committed_step;
-  }
+// A start that fails before it comes to the locks writes down its end where no other run lives.
+// Rank 0 speaks for all of it, and makes the folder.
+void note_early_exit(const ExitNote& note, const LastExit& exit) {
   std::error_code ignored;
-  // Rank 0 makes the folder; the others only speak up where it is (rank 0 may be the one that
-  // died).
-  if (group && group->rank() == 0) std::filesystem::create_directories(run_dir, ignored);
-  if (std::filesystem::is_directory(run_dir, ignored)) write_last_exit(run_dir, exit);
+  std::filesystem::create_directories(note.run_dir, ignored);
+  if (const storage::Descriptor held = lock_folder_if_free(note.run_dir))
+    write_last_exit(note.run_dir, exit);
+}
+
+void note_exit(int own_rank, const ExitNote& note, LastExit exit) {
+  if (note.run_dir.empty() || !note.progress) return;
+  exit.step = note.progress->step;
+  exit.committed_step = note.progress->committed_step;
+  const training::FolderOwner owner = note.progress->folder;
+  // Any rank of the owner: rank 0 may be the one that died.
+  if (owner == training::FolderOwner::this_run) write_last_exit(note.run_dir, exit);
+  if (owner == training::FolderOwner::not_known && own_rank == 0) note_early_exit(note, exit);
 }
 
 // For the watchdog: the main thread may be stuck in a collective for ever.
@@ -77,7 +83,7 @@ std::function<void(const Failure&)> leave_at_once(int own_rank, const ExitNote& 
   return [own_rank, note](const Failure& failure) {
     log::error("comm", "leaving with code {} (rank {}): {}", failure.code, failure.rank,
                failure.message);
-    note_exit(nullptr, note, {failure.code, failure.rank, failure.message});
+    note_exit(own_rank, note, {failure.code, failure.rank, failure.message});
     write_error_file(failure.rank == own_rank, failure.message, "watchdog");
     ::_exit(failure.code);
   };
@@ -99,7 +105,7 @@ std::string_view reason_of(ExitCode code) {
 int settle(const Session& session, ProcessGroupSession& group, const Error& error,
            const ExitNote& note) {
   const Failure cause = group.settle(error);
-  note_exit(&group, note, {cause.code, cause.rank, cause.message});
+  note_exit(group.rank(), note, {cause.code, cause.rank, cause.message});
   if (cause.rank == group.rank()) {
     report(session, error);
   } else {
@@ -159,7 +165,7 @@ int run_as_rank(const Session& session, RankRun run,
     const int code = body(*group);
     group->finish();
     if (group->rank() == 0)
-      note_exit(group.get(), note, {code, 0, std::string(reason_of(static_cast<ExitCode>(code)))});
+      note_exit(0, note, {code, 0, std::string(reason_of(static_cast<ExitCode>(code)))});
     return code;
   } catch (const std::exception& thrown) {
     return settle(session, *group, as_error(thrown), note);

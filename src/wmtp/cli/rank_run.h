@@ -28,11 +28,11 @@ struct RankRun {
   comm::LaunchEnv launch;
   comm::SessionOptions options;   // `leave` and `nccl` are filled in here
   bool allow_shared_gpu = false;  // two ranks on one GPU are otherwise Error config
-  const training::RunProgress* progress = nullptr;  // BORROWED; for last_exit.json
+  const training::RunProgress* progress = nullptr;  // BORROWED; null: no last_exit.json
 };
 // COLLECTIVE, BLOCKS. Meets the others, runs `body`, ends in order. Whatever is thrown after the
 // meeting is settled between the ranks: all return (or leave) with the code of the first that
-// failed. However it ends, <run_dir>/last_exit.json says so, where there is a run folder.
+// failed. However it ends, <run_dir>/last_exit.json says so, unless the folder is another run's.
 int run_as_rank(const Session& session, RankRun run,
                 const std::function<int(comm::ProcessGroupSession&)>& body);
 

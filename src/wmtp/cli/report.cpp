@@ -4,15 +4,22 @@
 #include <iostream>
 
 #include "wmtp/cli/error_file.h"
+#include "wmtp/cli/standard_output.h"
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
 #include "wmtp/storage/atomic_file.h"
 #include "wmtp/tensor/cuda_error.h"
 
 namespace wmtp::cli {
+namespace {
+
+constexpr const char* kLastExitFile = "last_exit.json";
+
+}  // namespace
 
 Error as_error(const std::exception& thrown) {
   if (const auto* error = dynamic_cast<const Error*>(&thrown)) return *error;
+  if (dynamic_cast<const std::ios_base::failure*>(&thrown)) return standard_output_error();
   if (dynamic_cast<const c10::OutOfMemoryError*>(&thrown)) {
     const std::string_view text = thrown.what();
     return {ErrorKind::config, "device", std::string(text.substr(0, text.find('\n'))),
@@ -33,13 +40,15 @@ Error as_error(const std::exception& thrown) {
 
 int report(const Session& session, const Error& error) {
   const int code = static_cast<int>(exit_code(error.kind()));
+  std::cout.exceptions(std::ios::goodbit);  // there is no error beyond this one
   if (session.json)
     emit_json("error", {{"kind", name_of(error.kind())},
                         {"code", code},
                         {"message", error.fact()},
                         {"hint", error.hint()},
                         {"where", error.module()}});
-  else
+  const bool told = session.json && !standard_output_failed();
+  if (!told && !standard_output_is_closed())
     std::cerr << "wmtp: " + std::string(error.what()) + "\n";
   write_error_file(error.kind() != ErrorKind::comm, error.what(), error.where().function_name());
   return code;
@@ -56,10 +65,15 @@ void write_last_exit(const std::filesystem::path& run_dir, const LastExit& exit)
                                     {"rank", exit.rank},
                                     {"time", utc_timestamp()}};
   storage::write_file_atomically(
-      run_dir / "last_exit.json",
+      run_dir / kLastExitFile,
       text.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 } catch (const std::exception& error) {
   log::warn("cli", "last_exit.json was not written: {}", error.what());
+}
+
+void forget_last_exit(const std::filesystem::path& run_dir) noexcept {
+  std::error_code ignored;
+  std::filesystem::remove(run_dir / kLastExitFile, ignored);
 }
 
 }  // namespace wmtp::cli

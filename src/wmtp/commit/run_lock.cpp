@@ -11,7 +11,6 @@
 #include <charconv>
 #include <chrono>
 #include <csignal>
-#include <optional>
 #include <thread>
 
 #include "wmtp/core/failpoint.h"
@@ -24,6 +23,10 @@ namespace {
 constexpr int kMaxTries = 50;
 constexpr std::chrono::milliseconds kPause{10};
 constexpr std::chrono::seconds kTurnPatience{30};
+
+std::filesystem::path lock_path(const std::filesystem::path& save_dir, std::string_view model) {
+  return save_dir / fmt::format("{}.lock", model);
+}
 
 // "host pid run_id\n"; a torn or strange line is nobody's.
 std::optional<LockHolder> read_holder(int fd) {
@@ -51,6 +54,15 @@ std::optional<LockHolder> read_holder(int fd) {
 
 bool is_alive(const LockHolder& holder) {
   return holder.pid > 0 && (::kill(holder.pid, 0) == 0 || errno == EPERM);
+}
+
+void make_folder(const std::filesystem::path& folder) {
+  std::error_code status;
+  std::filesystem::create_directories(folder, status);
+  if (status)
+    throw Error(ErrorKind::io, "checkpoint",
+                fmt::format("cannot create {}: {}", folder.string(), status.message()),
+                "set checkpoint.save_dir to a folder that can be written");
 }
 
 storage::Descriptor open_file(const std::filesystem::path& path) {
@@ -97,9 +109,17 @@ LockHolder this_process(std::string run_id) {
   return {host.data(), ::getpid(), std::move(run_id)};
 }
 
+std::optional<LockHolder> named_in_lock(const std::filesystem::path& save_dir,
+                                        std::string_view model) {
+  const storage::Descriptor file(
+      ::open(lock_path(save_dir, model).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  return file ? read_holder(file.get()) : std::nullopt;
+}
+
 RunLock::RunLock(const std::filesystem::path& save_dir, std::string_view model,
                  const LockHolder& me, bool force)
-    : path_(save_dir / fmt::format("{}.lock", model)) {
+    : path_(lock_path(save_dir, model)) {
+  make_folder(save_dir);
   const storage::Descriptor turn = take_turn(save_dir / fmt::format(".{}.lock.turn", model));
   for (int i = 0; i < kMaxTries; ++i) {
     if (try_lock(me, force)) return;

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "wmtp/storage/cut_mappings.h"
+
 namespace wmtp::storage {
 
 MappedFile MappedFile::open(const std::filesystem::path& path, ErrorKind kind) {
@@ -30,6 +32,7 @@ MappedFile MappedFile::map(Descriptor file, const std::filesystem::path& path) {
   if (data == MAP_FAILED) fail();
   mapped.data_ = static_cast<const std::byte*>(data);
   mapped.size_ = size;
+  remember_mapping(mapped.data_, size, path);
   return mapped;
 }
 
@@ -45,7 +48,9 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 MappedFile::~MappedFile() {
-  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (!data_) return;
+  forget_mapping(data_);
+  ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
 void MappedFile::advise(Access access) const {

@@ -25,8 +25,8 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
 
-  // Valid as long as this object. A file that another process truncates meanwhile ends the process
-  // with SIGBUS, as with every mapping.
+  // Valid as long as this object. A file that another process truncates meanwhile ends this one, as
+  // with every mapping (cut_mappings.h).
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   std::size_t size() const { return size_; }
   const std::filesystem::path& path() const { return path_; }

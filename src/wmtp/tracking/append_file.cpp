@@ -17,9 +17,14 @@ namespace wmtp::tracking {
 
 AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
   // O_NONBLOCK: opening a FIFO must not hang before we can see that it is one.
-  file_ = storage::Descriptor(
-      ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600));
+  constexpr int kFlags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  file_ = storage::Descriptor(::open(path_.c_str(), kFlags, 0600));
   struct stat status {};
+  if (!file_ && errno == ELOOP)
+    throw Error(ErrorKind::io, "tracking",
+                fmt::format("{} is a symbolic link; it is not followed", path_.string()),
+                "remove it, or name the file it leads to (tracking.jsonl_path) or another run "
+                "folder");
   if (!file_ || ::fstat(file_.get(), &status) != 0)
     throw Error(ErrorKind::io, "tracking",
                 fmt::format("cannot open {} for writing: {}", path_.string(), std::strerror(errno)),

@@ -12,8 +12,8 @@ namespace wmtp::tracking {
 
 class AppendFile {
  public:
-  // Creates the file (private) where there is none; its folder must exist. Failures are
-  // ErrorKind::io.
+  // Creates the file (private) where there is none; its folder must exist. A symbolic link is not
+  // followed. Failures are ErrorKind::io.
   explicit AppendFile(std::filesystem::path path);
 
   // Appends the object as one line. A failed write is a warning, once, and counts as lost.

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iostream>
 #include <numeric>
 #include <span>
 
 #include "wmtp/cli/build_info.h"
 #include "wmtp/cli/commands/bench.h"
 #include "wmtp/cli/rank_run.h"
+#include "wmtp/commit/run_lock.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/time.h"
 #include "wmtp/model/hf_config.h"
@@ -24,6 +26,8 @@ namespace wmtp::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kBenchModel = "bench";
 
 struct CheckpointFlags {
   std::string preset = "small", out, device = "cpu";
@@ -63,6 +67,7 @@ class Bench {
       : flags_(flags),
         config_(model::preset(flags.preset)),
         model_(options(device), {&group.gather_group(), &group.reduce_group()}),
+        lock_(flags.out, kBenchModel, commit::this_process(run_id())),
         checkpointer_(site(), group) {
     model_.runtime().fill(training::random_weights(config_, 0));
     step();  // moments that are not zero
@@ -98,11 +103,13 @@ class Bench {
     return options;
   }
 
+  static std::string run_id() { return fmt::format("bench-{}", ::getpid()); }
+
   training::CheckpointSite site() const {
     training::CheckpointSite site;
     site.save_dir = flags_.out;
-    site.model = "bench";
-    site.run_id = site.start_id = fmt::format("bench-{}", ::getpid());
+    site.model = kBenchModel;
+    site.run_id = site.start_id = run_id();
     site.config_yaml = "{}\n";
     site.model_config = model::hf_config_text(config_, "float32");
     site.version = kVersion;
@@ -206,6 +213,7 @@ class Bench {
   CheckpointFlags flags_;
   model::ModelConfig config_;
   training::TrainableModel model_;
+  commit::RunLock lock_;
   training::Checkpointer checkpointer_;
   std::vector<char> source_;  // the state; its first model_bytes_ are the weights
   std::size_t model_bytes_ = 0;
@@ -233,7 +241,7 @@ void show(const CheckpointFlags& flags, const SaveTimes& measured, const Session
   const double megabytes = static_cast<double>(measured.bytes) / 1e6;
   const double copy_s = median(measured.memcpy_s), blocked_s = median(measured.blocked_s);
   const double plain_s = median(measured.plain_s), save_s = median(measured.save_s);
-  fmt::print(
+  std::cout << fmt::format(
       "{:.0f} MB of state\n"
       "training waits {:.3f} s for a save, memcpy of as much {:.3f} s: {:.2f} times\n"
       "save {:.2f} s ({:.0f} MB/s), plain write and fsync {:.2f} s ({:.0f} MB/s): {:.2f} of its "
@@ -241,9 +249,10 @@ void show(const CheckpointFlags& flags, const SaveTimes& measured, const Session
       megabytes, blocked_s, copy_s, blocked_s / copy_s, save_s, megabytes / save_s, plain_s,
       megabytes / plain_s, plain_s / save_s);
   if (flags.steps > 0)
-    fmt::print("{} steps with {} saves ({} left out): {:+.1f} %, {:.2f} s of training a save\n",
-               flags.turns * flags.steps, measured.num_saves, measured.num_left_out,
-               measured.slowdown() * 100, measured.lost_s_per_save());
+    std::cout << fmt::format(
+        "{} steps with {} saves ({} left out): {:+.1f} %, {:.2f} s of training a save\n",
+        flags.turns * flags.steps, measured.num_saves, measured.num_left_out,
+        measured.slowdown() * 100, measured.lost_s_per_save());
 }
 
 int bench_checkpoint(const Session& session, const CheckpointFlags& flags) {

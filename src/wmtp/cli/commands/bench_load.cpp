@@ -64,8 +64,9 @@ int bench_load(const std::string& path, const Session& session) {
         "result",
         {{"bytes", bytes}, {"seconds", seconds}, {"anon_mib", held_mib}, {"peak_mib", peak_mib()}});
   else
-    fmt::print("{} bytes in {:.3f} s, {:.2f} GB/s; {:.0f} MiB held, peak {:.0f} MiB\n", bytes,
-               seconds, static_cast<double>(bytes) / seconds / 1e9, held_mib, peak_mib());
+    std::cout << fmt::format(
+        "{} bytes in {:.3f} s, {:.2f} GB/s; {:.0f} MiB held, peak {:.0f} MiB\n", bytes, seconds,
+        static_cast<double>(bytes) / seconds / 1e9, held_mib, peak_mib());
   return 0;
 }
 

@@ -49,13 +49,14 @@ void show(const training::ExportReport& report, const ExportFlags& flags,
                {"logit_difference", difference}},
               false);
   else if (!session.quiet)
-    fmt::print("{}: {}{}: {} tensors, {} bytes in {}; {}\n", report.folder.string(),
-               place_of(source, flags), source.step ? fmt::format(", step {}", *source.step) : "",
-               report.num_tensors, report.bytes, fmt::join(report.files, ", "),
-               !report.verified ? "not verified"
-               : report.logit_difference
-                   ? fmt::format("read back, logits within {:.2g}", *report.logit_difference)
-                   : "read back");
+    std::cout << fmt::format(
+        "{}: {}{}: {} tensors, {} bytes in {}; {}\n", report.folder.string(),
+        place_of(source, flags), source.step ? fmt::format(", step {}", *source.step) : "",
+        report.num_tensors, report.bytes, fmt::join(report.files, ", "),
+        !report.verified ? "not verified"
+        : report.logit_difference
+            ? fmt::format("read back, logits within {:.2g}", *report.logit_difference)
+            : "read back");
 }
 
 int run_export(const ExportFlags& flags, const Session& session) {

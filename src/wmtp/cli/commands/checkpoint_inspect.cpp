@@ -57,8 +57,9 @@ void show_tensors(const WeightSource& source, const Session& session) {
                  {"sha256", tensor_sha256(source, tensor)}},
                 false);
     else
-      fmt::print("{:<60} {:>5} {:<18} {:>14}  {}\n", tensor.name, checkpoint::name_of(tensor.dtype),
-                 checkpoint::shape_text(tensor.shape), bytes, file);
+      std::cout << fmt::format("{:<60} {:>5} {:<18} {:>14}  {}\n", tensor.name,
+                               checkpoint::name_of(tensor.dtype),
+                               checkpoint::shape_text(tensor.shape), bytes, file);
   }
 }
 
@@ -93,9 +94,10 @@ void show_model(const training::OpenedModel& model, const Session& session) {
     emit_json("model", config_fields(config), false);
     return;
   }
-  fmt::print("{}: {} parameters, hidden {}, {} blocks, {} prediction heads, vocabulary {}{}\n",
-             model::name_of(config.architecture), config.total_parameters(), config.dim,
-             config.num_blocks, config.n_future, config.vocab_size, config.tied ? ", tied" : "");
+  std::cout << fmt::format(
+      "{}: {} parameters, hidden {}, {} blocks, {} prediction heads, vocabulary {}{}\n",
+      model::name_of(config.architecture), config.total_parameters(), config.dim, config.num_blocks,
+      config.n_future, config.vocab_size, config.tied ? ", tied" : "");
 }
 
 void show_total(const WeightSource& source, const Session& session) {
@@ -105,7 +107,7 @@ void show_total(const WeightSource& source, const Session& session) {
   if (session.json)
     emit_json("result", {{"tensors", source.tensors().size()}, {"bytes", bytes}}, false);
   else
-    fmt::print("{} tensors, {} bytes\n", source.tensors().size(), bytes);
+    std::cout << fmt::format("{} tensors, {} bytes\n", source.tensors().size(), bytes);
 }
 
 // As stored: the base need not be at hand.
@@ -123,11 +125,12 @@ int inspect_adapter(const std::filesystem::path& folder, const WeightsFlags& fla
                {"targets", adapter.targets}},
               false);
   else
-    fmt::print("LoRA adapter: rank {}, alpha {}{}, base {}, targets {}\n", adapter.rank,
-               adapter.alpha, adapter.rslora ? " (rsLoRA)" : "",
-               adapter.base_model.empty() ? "not named" : adapter.base_model,
-               adapter.targets.empty() ? "by pattern"
-                                       : fmt::format("{}", fmt::join(adapter.targets, ", ")));
+    std::cout << fmt::format("LoRA adapter: rank {}, alpha {}{}, base {}, targets {}\n",
+                             adapter.rank, adapter.alpha, adapter.rslora ? " (rsLoRA)" : "",
+                             adapter.base_model.empty() ? "not named" : adapter.base_model,
+                             adapter.targets.empty()
+                                 ? "by pattern"
+                                 : fmt::format("{}", fmt::join(adapter.targets, ", ")));
   const auto tensors = training::open_adapter_tensors(folder);
   if (flags.tensors) show_tensors(*tensors, session);
   show_total(*tensors, session);

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <iostream>
+
 #include "wmtp/cli/commands/checkpoint.h"
 #include "wmtp/commit/reader.h"
 #include "wmtp/commit/trainer_state.h"
@@ -24,8 +26,9 @@ void show_tensors(const Manifest& manifest, const Session& session) {
                    {"part", commit::name_of(part)}},
                   false);
       else
-        fmt::print("{:<60} {:>5} {:<18} {:>14}  {}\n", name, storage::name_of(tensor.dtype),
-                   storage::shape_text(tensor.shape), bytes, commit::name_of(part));
+        std::cout << fmt::format("{:<60} {:>5} {:<18} {:>14}  {}\n", name,
+                                 storage::name_of(tensor.dtype), storage::shape_text(tensor.shape),
+                                 bytes, commit::name_of(part));
     }
 }
 
@@ -63,7 +66,8 @@ int inspect_saved(const std::filesystem::path& folder, bool tensors, const Sessi
     return 0;
   }
   for (const auto& [key, value] : facts.items())
-    fmt::print("{:<14} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+    std::cout << fmt::format("{:<14} {}\n", key,
+                             value.is_string() ? value.get<std::string>() : value.dump());
   return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iostream>
 
 #include "wmtp/cli/commands/checkpoint.h"
 #include "wmtp/commit/listing.h"
@@ -36,8 +37,9 @@ void print_table(const std::vector<ListRow>& rows) {
   for (const ListRow& row : rows)
     for (std::size_t i = 0; i + 1 < row.size(); ++i) width[i] = std::max(width[i], row[i].size());
   for (const ListRow& row : rows)
-    fmt::print("{:<{}}  {:>{}}  {:<{}}  {:>{}}  {:<{}}  {}\n", row[0], width[0], row[1], width[1],
-               row[2], width[2], row[3], width[3], row[4], width[4], row[5]);
+    std::cout << fmt::format("{:<{}}  {:>{}}  {:<{}}  {:>{}}  {:<{}}  {}\n", row[0], width[0],
+                             row[1], width[1], row[2], width[2], row[3], width[3], row[4], width[4],
+                             row[5]);
 }
 
 void show_list(const std::vector<ListedCheckpoint>& found, const std::vector<SetAside>& aside) {
@@ -81,7 +83,7 @@ int list(const std::string& path, const Session& session) {
     return 0;
   }
   show_list(found, aside);
-  if (found.empty()) fmt::print("no checkpoints in {}\n", folder.string());
+  if (found.empty()) std::cout << fmt::format("no checkpoints in {}\n", folder.string());
   return 0;
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <iostream>
 #include <optional>
 
 #include "wmtp/cli/commands/checkpoint.h"
@@ -54,12 +55,13 @@ void show_event(const PruneEvent& event, bool dry_run, const Session& session) {
   else if (session.json)
     emit_json("removed", {{"name", event.name}, {"kind", event.kind}, {"dry_run", dry_run}}, false);
   else if (returns)
-    fmt::print("{} {}\n", dry_run ? "would bring back" : "brought back", event.returns_as);
+    std::cout << fmt::format("{} {}\n", dry_run ? "would bring back" : "brought back",
+                             event.returns_as);
   else
-    fmt::print("{} {}{}\n", dry_run ? "would remove" : "removed", event.name,
-               event.kind == "leftover"    ? " (left by a run that died)"
-               : event.kind == "set_aside" ? " (damaged, set aside)"
-                                           : "");
+    std::cout << fmt::format("{} {}{}\n", dry_run ? "would remove" : "removed", event.name,
+                             event.kind == "leftover"    ? " (left by a run that died)"
+                             : event.kind == "set_aside" ? " (damaged, set aside)"
+                                                         : "");
 }
 
 // Among the checkpoints of a folder one is no wish: it would seem to be the one that goes.
@@ -87,7 +89,7 @@ int prune(const PruneFlags& given, const Session& session) {
   if (session.json)
     emit_json("result", {{"removed", num_removed}, {"dry_run", flags.dry_run}}, false);
   else if (num_events == 0)
-    fmt::print("nothing to remove in {}\n", flags.folder.string());
+    std::cout << fmt::format("nothing to remove in {}\n", flags.folder.string());
   return 0;
 }
 

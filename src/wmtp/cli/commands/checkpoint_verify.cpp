@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <iostream>
 
 #include "wmtp/cli/commands/checkpoint.h"
 #include "wmtp/commit/folder.h"
@@ -30,8 +31,9 @@ std::size_t verify_one(const std::filesystem::path& folder, const Session& sessi
                  {"fact", damage.fact}},
                 false);
     else
-      fmt::print("{}: {}\n", folder.filename().string(), commit::to_text(damage));
-  if (!session.json && found.empty()) fmt::print("{}: ok\n", folder.filename().string());
+      std::cout << fmt::format("{}: {}\n", folder.filename().string(), commit::to_text(damage));
+  if (!session.json && found.empty())
+    std::cout << fmt::format("{}: ok\n", folder.filename().string());
   return found.size();
 }
 

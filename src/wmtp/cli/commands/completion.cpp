@@ -124,8 +124,7 @@ void add_completion(CLI::App& app, Session& session) {
     session.run = [&app, shell] {
       std::cout << (*shell == "bash"  ? bash_script(app)
                     : *shell == "zsh" ? zsh_script(app)
-                                      : fish_script(app))
-                << std::flush;
+                                      : fish_script(app));
       return 0;
     };
   });

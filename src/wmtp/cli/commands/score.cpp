@@ -54,8 +54,6 @@ class Output {
   }
   void finish() {
     if (file_) file_->commit();
-    std::cout << std::flush;
-    if (!std::cout) throw Error(ErrorKind::io, "score", "stdout cannot be written");
   }
 
  private:
@@ -104,10 +102,11 @@ void score(const Session& session, const ScoreFlags& flags, comm::ProcessGroupSe
   output->finish();
   if (flags.out.empty()) return;
   if (session.json)
-    std::cout << result_line(result) << std::flush;
+    std::cout << result_line(result);
   else if (!session.quiet)
-    fmt::print("{} tokens, mean NLL {}, perplexity {}; written to {}\n", summary.num_tokens,
-               result["nll_mean"].dump(), result["perplexity"].dump(), flags.out);
+    std::cout << fmt::format("{} tokens, mean NLL {}, perplexity {}; written to {}\n",
+                             summary.num_tokens, result["nll_mean"].dump(),
+                             result["perplexity"].dump(), flags.out);
 }
 
 int run_score(const Session& session, const ScoreFlags& flags) {

@@ -63,35 +63,28 @@ void for_each_document(std::string_view text, bool per_line, Use use) {
   }
 }
 
-// Written by hand and in blocks: a corpus has millions of lines.
+// Written by hand: a corpus has millions of lines.
 class TokenLines {
  public:
   TokenLines(const Tokenizer& tokenizer, bool pieces) : tokenizer_(tokenizer), pieces_(pieces) {}
-  ~TokenLines() { flush(); }
 
   void add(const std::string& quoted_file, std::int64_t line, const std::vector<TokenId>& ids) {
-    fmt::format_to(std::back_inserter(buffer_),
-                   R"({{"type":"tokens","file":{},"line":{},"ids":[{}])", quoted_file, line,
-                   fmt::join(ids, ","));
+    text_.clear();
+    fmt::format_to(std::back_inserter(text_), R"({{"type":"tokens","file":{},"line":{},"ids":[{}])",
+                   quoted_file, line, fmt::join(ids, ","));
     if (pieces_) {
-      buffer_ += R"(,"pieces":[)";
+      text_ += R"(,"pieces":[)";
       for (std::size_t i = 0; i < ids.size(); ++i)
-        (buffer_ += i ? "," : "") += json_string(tokenizer_.piece(ids[i]));
-      buffer_ += ']';
+        (text_ += i ? "," : "") += json_string(tokenizer_.piece(ids[i]));
+      text_ += ']';
     }
-    buffer_ += "}\n";
-    if (buffer_.size() > (std::size_t{1} << 16)) flush();
+    std::cout << (text_ += "}\n");
   }
 
  private:
-  void flush() {
-    std::cout << buffer_ << std::flush;
-    buffer_.clear();
-  }
-
   const Tokenizer& tokenizer_;
   bool pieces_;
-  std::string buffer_;
+  std::string text_;
 };
 
 // Seconds of each pass over the documents, without reading, checking or printing anything twice:
@@ -175,7 +168,6 @@ int run_decode(const DecodeFlags& flags, bool json) {
     else
       std::cout << text << (flags.per_line ? "\n" : "");
   }
-  std::cout.flush();
   return 0;
 }
 

@@ -12,6 +12,8 @@
 #include "wmtp/cli/launcher/run_notes.h"
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/cli/report.h"
+#include "wmtp/cli/run_folder.h"
+#include "wmtp/cli/standard_output.h"
 #include "wmtp/cli/stop_signals.h"
 #include "wmtp/cli/versions.h"
 #include "wmtp/commit/start_record.h"
@@ -93,17 +95,6 @@ OrderedJson environment_of(const comm::ProcessGroupSession& group, c10::Device d
           {"threads_per_rank", at::get_num_threads()}};
 }
 
-void make_run_folder(const config::ResolvedConfig& resolved) {
-  const std::filesystem::path& folder = resolved.config.runtime.run_dir;
-  std::error_code status;
-  std::filesystem::create_directories(folder, status);
-  if (status)
-    throw Error(
-        ErrorKind::io, "train",
-        fmt::format("cannot create the run folder {}: {}", folder.string(), status.message()),
-        "choose another with --run-dir");
-}
-
 // Of one rank: the device's, or its share of the host's.
 std::int64_t memory_of(const config::Config& config, const comm::LaunchEnv& launch,
                        c10::Device device) {
@@ -153,30 +144,48 @@ bool blames_input(int code) {
   return false;
 }
 
+// What a start owns until it has written down how it ended.
+struct Start {
+  std::string id;
+  training::RunProgress progress;
+  std::optional<RunFolder> folder;  // rank 0
+};
+
+// COLLECTIVE, BLOCKS. Before any work: whoever comes second is told at once.
+void take_folder(comm::ProcessGroupSession& group, const config::Config& config,
+                 const TrainFlags& flags, Start& start) {
+  if (group.rank() == 0) {
+    const std::string model = config::policy_name(config);
+    start.folder.emplace(RunFolderRequest{config.runtime.run_dir, config.checkpoint.save_dir, model,
+                                          run_id_of(group.launch(), start.id), flags.force_unlock},
+                         start.progress);
+    if (const auto notes = comm::process_environment()(kNotesVariable))
+      note_checkpoints(*notes, config.checkpoint.save_dir, model);
+    training::require_place_of_final(config);
+  }
+  group.gather_group().barrier("run folder");
+  start.progress.folder = training::FolderOwner::this_run;
+}
+
 int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Device device,
-             const config::ResolvedConfig& resolved, const TrainFlags& flags,
-             const std::string& start_id, training::RunProgress& progress) {
+             const config::ResolvedConfig& resolved, const TrainFlags& flags, Start& start) {
   const config::Config& config = resolved.config;
   group.agree(facts_of(resolved));
   group.connect();
+  take_folder(group, config, flags, start);
   const bool speaks = group.rank() == 0;
-  if (speaks) {
-    make_run_folder(resolved);
-    if (const auto notes = comm::process_environment()(kNotesVariable))
-      note_checkpoints(*notes, config.checkpoint.save_dir, config::policy_name(config));
-  }
   StopSignals stop(speaks ? config.runtime.stop_file : std::filesystem::path());
   const training::RunSite site{device, group.rank(), group.world(),
                                memory_of(config, group.launch(), device),
                                comm::process_environment()};
   training::Trainer trainer(resolved, site, group,
-                            {run_id_of(group.launch(), start_id), start_id, kVersion,
-                             flags.allow_fresh_start, flags.force_unlock, &progress});
+                            {run_id_of(group.launch(), start.id), start.id, kVersion,
+                             flags.allow_fresh_start, &start.progress});
   std::optional<tracking::Console> console;
   std::optional<training::RunReport> report;
   if (speaks) {
-    // Only now that the folder is this run's: a start that is refused leaves the files of the
-    // other.
+    // Only now that the checkpoint has been taken: a start that is refused leaves the files of the
+    // run that worked.
     storage::write_file_atomically(config.runtime.run_dir / "config.yaml", resolved.to_yaml());
     tracking::RunFiles(config.runtime.run_dir).environment(environment_of(group, device));
     console.emplace(std::cout, console_options(session, config));
@@ -231,6 +240,7 @@ int fail_together(const Session& session, const comm::LaunchEnv& launch, const E
 
 int train(const Session& session, const TrainFlags& flags) {
   ::umask(077);
+  let_standard_output_fail();
   leave_on_stop_signals();
   const comm::LaunchEnv launch = discover_launch();
   std::optional<config::ResolvedConfig> resolved;
@@ -246,16 +256,15 @@ int train(const Session& session, const TrainFlags& flags) {
   set_threads(launch, static_cast<int>(resolved->config.runtime.threads));
   keep_freed_host_memory();
   const c10::Device device = run.options.device;
-  std::string start_id;
-  training::RunProgress progress;
-  run.progress = &progress;
+  Start start;
+  run.progress = &start.progress;
   const int code = run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
-    start_id = start_id_of(group);
-    return run_rank(session, group, device, *resolved, flags, start_id, progress);
+    start.id = start_id_of(group);
+    return run_rank(session, group, device, *resolved, flags, start);
   });
-  if (launch.rank == 0 && blames_input(code))
+  if (start.folder && blames_input(code))
     commit::forget_start(resolved->config.checkpoint.save_dir,
-                         config::policy_name(resolved->config), start_id);
+                         config::policy_name(resolved->config), start.id);
   return code;
 }
 

@@ -37,7 +37,6 @@ int show_versions(const Session& session) {
                                                : "not built",
                           found.plugin_note));
   row("failpoints", failpoint::kCompiledIn ? "on" : "off");
-  std::cout << std::flush;
   return 0;
 }
 

@@ -23,23 +23,11 @@ namespace {
 
 constexpr std::chrono::milliseconds kLook{200};
 
-void make_folder(const std::filesystem::path& folder) {
-  std::error_code status;
-  std::filesystem::create_directories(folder, status);
-  if (status)
-    throw Error(ErrorKind::io, "checkpoint",
-                fmt::format("cannot create {}: {}", folder.string(), status.message()),
-                "set checkpoint.save_dir to a folder that can be written");
-}
-
 }  // namespace
 
 Checkpointer::Checkpointer(CheckpointSite site, comm::ProcessGroupSession& session)
     : site_(std::move(site)), session_(session), vote_(session.store(), "save") {
   if (session.rank() == 0) {
-    make_folder(site_.save_dir);
-    lock_.emplace(site_.save_dir, site_.model, commit::this_process(site_.run_id),
-                  site_.force_unlock);
     for (const std::string& name : commit::clear_leftovers(files_, site_.save_dir, site_.model))
       log::info("checkpoint", "cleared {}, which a killed run had left", name);
     const auto found = commit::find_checkpoints(files_, site_.save_dir, site_.model);

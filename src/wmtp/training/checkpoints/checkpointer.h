@@ -16,7 +16,6 @@
 #include "wmtp/comm/session.h"
 #include "wmtp/commit/load.h"
 #include "wmtp/commit/pointer.h"
-#include "wmtp/commit/run_lock.h"
 #include "wmtp/commit/save.h"
 #include "wmtp/config/load.h"
 #include "wmtp/training/checkpoints/staging.h"
@@ -39,7 +38,6 @@ struct CheckpointSite {
   bool async = true;
   std::optional<std::int64_t> keep = 3;
   std::int64_t max_failed_saves = 3;
-  bool force_unlock = false;
 };
 
 // What a save is besides a save.
@@ -58,9 +56,9 @@ struct SaveOutcome {
 
 class Checkpointer {
  public:
-  // COLLECTIVE, BLOCKS. Rank 0 makes the folder, takes the run's lock (Error config naming the
-  // holder), clears what killed runs left and records the start (Error internal in a restart
-  // storm). BORROWS session.
+  // COLLECTIVE, BLOCKS. Rank 0 clears what killed runs left and records the start (Error internal
+  // in a restart storm). BORROWS session. REQUIRES the folder and, for as long as this lives, its
+  // lock (commit::RunLock) in rank 0's hands.
   Checkpointer(CheckpointSite site, comm::ProcessGroupSession& session);
   // Waits for the save under way; while an exception passes, abandons it after the block or fsync
   // it is at.
@@ -104,7 +102,6 @@ class Checkpointer {
   comm::ProcessGroupSession& session_;
   storage::LocalFileSystem files_;
   StoreVote vote_;
-  std::optional<commit::RunLock> lock_;  // rank 0
   std::unique_ptr<commit::Saver> saver_;
   StagingArena arena_;
   std::int64_t failed_in_a_row_ = 0;

@@ -2,9 +2,14 @@
 
 #include "wmtp/core/log.h"
 #include "wmtp/training/exports/exporter.h"
+#include "wmtp/training/exports/mark.h"
 
 namespace wmtp::training {
 namespace {
+
+std::filesystem::path place_of_final(const config::Config& config) {
+  return config.runtime.run_dir / "final";
+}
 
 std::optional<ExportFormat> format_of(const config::Config& config, const PolicyPlan& policy) {
   switch (config.checkpoint.export_on_finish) {
@@ -27,7 +32,7 @@ ExportSpec spec_of(Trainer& trainer, ExportFormat format, const std::string& con
   const config::Config& config = trainer.config();
   const PolicyPlan& policy = trainer.policy();
   ExportSpec spec;
-  spec.out = config.runtime.run_dir / "final";
+  spec.out = place_of_final(config);
   spec.format = format;
   spec.config = policy.assemble.model;
   spec.lora = policy.assemble.transformer.lora;
@@ -65,6 +70,12 @@ ExportReference reference_of(Trainer& trainer) {
 }
 
 }  // namespace
+
+void require_place_of_final(const config::Config& config) {
+  if (config.checkpoint.export_on_finish == config::ExportFormat::none) return;
+  checkpoint::FreshFolder::require_replaceable(place_of_final(config), is_export_file,
+                                               kExportMarkFile);
+}
 
 std::optional<std::filesystem::path> export_final(Trainer& trainer,
                                                   const std::string& configuration,

@@ -9,6 +9,10 @@
 
 namespace wmtp::training {
 
+// Whether export_final() may put its folder where it would, asked before there is anything to
+// export: Error config names what is in the way. Nothing where none is wanted.
+void require_place_of_final(const config::Config& config);
+
 // checkpoint.export_on_finish: whole weights (all heads kept) or adapters, with the value head
 // where there is one. Gathered to rank 0 unit by unit. COLLECTIVE, BLOCKS. Nothing where none is
 // wanted. `configuration`: the resolved YAML, for the model card.

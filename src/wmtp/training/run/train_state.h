@@ -35,9 +35,13 @@ struct TrainState {
   PlateauState plateau;
 };
 
+// Whose the run's folder is. Only who owns it writes there.
+enum class FolderOwner { not_known, this_run, another };
+
 // How far a run is, for whoever writes down how it ended. THREADS: any.
 struct RunProgress {
   std::atomic<std::int64_t> step = -1, committed_step = -1;  // -1: none yet
+  std::atomic<FolderOwner> folder = FolderOwner::not_known;
 };
 
 }  // namespace wmtp::training

@@ -56,7 +56,6 @@ CheckpointSite checkpoint_site(const config::ResolvedConfig& resolved,
   site.async = config.checkpoint.async;
   site.keep = config.checkpoint.save_total_limit;
   site.max_failed_saves = config.checkpoint.max_failed_saves;
-  site.force_unlock = options.force_unlock;
   return site;
 }
 

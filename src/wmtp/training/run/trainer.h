@@ -30,7 +30,7 @@ struct TrainerOptions {
   std::string run_id;    // the same on all ranks, and at every start of one job
   std::string start_id;  // of this start; the same on all ranks
   std::string version;   // of the program
-  bool allow_fresh_start = false, force_unlock = false;
+  bool allow_fresh_start = false;
   RunProgress* progress = nullptr;  // BORROWED; kept up to date
   // The training thread waits for a save at most this long without progress. Its own rank's: who
   // waits for another rank has the limits of commit::SaveSite.
@@ -47,7 +47,7 @@ struct Requests {
 class Trainer {
  public:
   // BORROWS config and session. COLLECTIVE, BLOCKS: opens data, loads weights, goes back to the
-  // newest checkpoint that verifies (checkpoint.resume).
+  // newest checkpoint that verifies (checkpoint.resume). REQUIRES what Checkpointer requires.
   Trainer(const config::ResolvedConfig& config, const RunSite& site,
           comm::ProcessGroupSession& session, const TrainerOptions& options);
 

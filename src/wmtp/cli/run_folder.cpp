@@ -1,0 +1,107 @@
+#include "wmtp/cli/run_folder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "wmtp/cli/report.h"
+#include "wmtp/core/error.h"
+#include "wmtp/core/log.h"
+
+namespace wmtp::cli {
+namespace {
+
+using training::FolderOwner;
+
+constexpr int kMaxLooks = 50;
+constexpr std::chrono::milliseconds kLookPause{10};
+
+void make_run_folder(const std::filesystem::path& folder) {
+  std::error_code status;
+  std::filesystem::create_directories(folder, status);
+  if (status)
+    throw Error(
+        ErrorKind::io, "train",
+        fmt::format("cannot create the run folder {}: {}", folder.string(), status.message()),
+        "choose another with --run-dir");
+}
+
+storage::Descriptor open_run_folder(const std::filesystem::path& folder) {
+  return storage::Descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+// False: another has it. What cannot be locked is nobody's.
+bool try_lock_folder(const storage::Descriptor& folder) {
+  return !folder || ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+}
+
+[[noreturn]] void refuse_folder(const RunFolderRequest& request) {
+  const auto holder = commit::named_in_lock(request.save_dir, request.model);
+  const std::string who =
+      holder ? fmt::format("run {} (host {}, pid {})", holder->run_id, holder->host, holder->pid)
+             : "another run";
+  throw Error(ErrorKind::config, "train",
+              fmt::format("{} uses the run folder {}", who, request.run_dir.string()),
+              "stop that run first, or choose another folder with --run-dir");
+}
+
+// Whoever writes down the end of a start that did not get this far holds it for a moment. With
+// `force_unlock` the lock of the checkpoints alone decides: it knows the living from the dead.
+void lock_folder(const storage::Descriptor& folder, const RunFolderRequest& request) {
+  for (int look = 0; !try_lock_folder(folder); ++look) {
+    if (request.force_unlock) return;
+    if (look == kMaxLooks) refuse_folder(request);
+    std::this_thread::sleep_for(kLookPause);
+  }
+}
+
+// umask 077 does this for folders that the run makes itself.
+void make_private(const storage::Descriptor& folder, const std::filesystem::path& path) {
+  struct stat found {};
+  if (!folder || ::fstat(folder.get(), &found) != 0 || (found.st_mode & 077) == 0) return;
+  const unsigned mode = found.st_mode & 07777;
+  const bool shared = (mode & S_ISVTX) != 0;  // on purpose, as /tmp is
+  if (shared || found.st_uid != ::geteuid()) {
+    log::warn("train", "the run folder {} is open to others (mode {:o}) and is left so: it is {}",
+              path.string(), mode, shared ? "shared on purpose (sticky)" : "another user's");
+  } else if (::fchmod(folder.get(), mode & 0700) != 0) {
+    log::warn("train", "the run folder {} is open to others (mode {:o}): {}", path.string(), mode,
+              std::strerror(errno));
+  } else {
+    log::info("train", "the run folder {} was open to others (mode {:o}): it is {:o} now",
+              path.string(), mode, mode & 0700);
+  }
+}
+
+}  // namespace
+
+storage::Descriptor lock_folder_if_free(const std::filesystem::path& run_dir) {
+  storage::Descriptor folder = open_run_folder(run_dir);
+  if (folder && ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0) return folder;
+  return {};
+}
+
+RunFolder::RunFolder(const RunFolderRequest& request, training::RunProgress& progress) {
+  make_run_folder(request.run_dir);
+  folder_ = open_run_folder(request.run_dir);
+  try {
+    lock_folder(folder_, request);
+    checkpoints_.emplace(request.save_dir, request.model, commit::this_process(request.run_id),
+                         request.force_unlock);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::config) progress.folder = FolderOwner::another;
+    throw;
+  }
+  progress.folder = FolderOwner::this_run;
+  make_private(folder_, request.run_dir);
+  forget_last_exit(request.run_dir);
+}
+
+}  // namespace wmtp::cli

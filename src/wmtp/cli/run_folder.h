@@ -1,0 +1,40 @@
+// A run's folders in the hands of one start. A start that does not get them has touched nothing
+// there, for they may be those of a living run.
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "wmtp/commit/run_lock.h"
+#include "wmtp/storage/descriptor.h"
+#include "wmtp/training/run/train_state.h"
+
+namespace wmtp::cli {
+
+struct RunFolderRequest {
+  std::filesystem::path run_dir, save_dir;
+  std::string model;   // as the checkpoints are called
+  std::string run_id;  // the same at every start of one job
+  bool force_unlock = false;
+};
+
+// OWNS both locks until it is destroyed, or the process dies.
+class RunFolder {
+ public:
+  // Rank 0's. BLOCKS while another start is at it. Makes the folders where there are none, takes
+  // the lock of the folder and that of the checkpoints, makes the folder private and removes the
+  // last_exit.json of the run before. Error config names who holds them, Error io what cannot be
+  // made. `progress` is told whose the folder is.
+  RunFolder(const RunFolderRequest& request, training::RunProgress& progress);
+
+ private:
+  storage::Descriptor folder_;
+  std::optional<commit::RunLock> checkpoints_;
+};
+
+// The lock of a run's folder if nobody has it, until the descriptor closes. It is taken on the
+// folder itself, so nothing in it changes. Nothing where there is no such folder, or the file
+// system (NFS) cannot lock folders.
+storage::Descriptor lock_folder_if_free(const std::filesystem::path& run_dir);
+
+}  // namespace wmtp::cli
