@@ -51,10 +51,19 @@ struct Loop {
 ThreadPool::ThreadPool(int num_threads) {
   WMTP_CHECK(num_threads >= 1, "a thread pool of " + std::to_string(num_threads) + " threads");
   threads_.reserve(static_cast<std::size_t>(num_threads));
-  for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { run_tasks(); });
+  try {
+    for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { run_tasks(); });
+  } catch (...) {  // no more threads to be had: those that run must not be destroyed
+    close();
+    throw;
+  }
 }
 
 ThreadPool::~ThreadPool() {
+  close();
+}
+
+void ThreadPool::close() {
   {
     std::lock_guard lock(mutex_);
     closing_ = true;

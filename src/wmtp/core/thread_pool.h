@@ -48,6 +48,7 @@ class ThreadPool {
 
  private:
   void enqueue(std::function<void()> task);
+  void close();  // BLOCKS until what was enqueued is done
   void run_tasks();
 
   std::mutex mutex_;
