@@ -41,6 +41,16 @@ RendezvousOptions within(int ms) {
   return {.timeout = milliseconds(ms), .agent_answer = milliseconds(ms)};
 }
 
+// "" where it went well, else exit code and text.
+std::string meet_with(const LaunchEnv& launch, const RendezvousOptions& options) {
+  try {
+    meet(launch, options);
+    return "";
+  } catch (const Error& error) {
+    return fmt::format("{} {}", static_cast<int>(exit_code(error.kind())), error.what());
+  }
+}
+
 // All ranks meet in threads of this process; the error texts, "" where it went well.
 std::vector<std::string> meet_all(const std::vector<LaunchEnv>& ranks,
                                   const RendezvousOptions& options) {
@@ -166,6 +176,74 @@ TEST(Rendezvous, OccupiedPortIsNamed) {
   EXPECT_WMTP_ERROR(meet(rank_of(0, 2, fmt::format("tcp://127.0.0.1:{}", other.port)), within(500)),
                     ErrorKind::config, fmt::format("port {} of 127.0.0.1 is occupied", other.port));
   ::close(other.fd);
+}
+
+// Rank 0 cannot serve, the others find a stranger: one code.
+TEST(Rendezvous, OccupiedPortIsOneCodeForAll) {
+  const Listener other = *listen_at("127.0.0.1", 0);
+  const std::string url = fmt::format("tcp://127.0.0.1:{}", other.port);
+  const auto texts =
+      meet_all({rank_of(0, 3, url), rank_of(1, 3, url), rank_of(2, 3, url)}, within(700));
+  for (const std::string& text : texts) EXPECT_THAT(text, testing::StartsWith("78 "));
+  ::close(other.fd);
+}
+
+// Files and sockets: the one that serves the store must not take it away before the others know.
+TEST(Rendezvous, AFailedMeetingIsOneErrorForAll) {
+  const test::TempDir dir;
+  for (const std::string& url :
+       {"file://" + (dir / "meet").string(), fmt::format("tcp://127.0.0.1:{}", free_port())}) {
+    std::vector<std::future<std::string>> texts;
+    const auto come = [&](int rank) {
+      texts.push_back(std::async(std::launch::async, [rank, url] {
+        return meet_with(rank_of(rank, 4, url), within(60'000));
+      }));
+    };
+    for (const int rank : {0, 1, 1, 2}) come(rank);
+    const auto ready = [](const auto& text) {
+      return text.wait_for(milliseconds(5)) == std::future_status::ready;
+    };
+    while (!ready(texts[1]) && !ready(texts[2])) {
+    }
+    come(3);  // late, and told all the same
+    for (auto& text : texts)
+      EXPECT_THAT(text.get(), testing::StartsWith("78 [comm] two processes claim to be rank 1"))
+          << url;
+  }
+}
+
+TEST(Rendezvous, ARankWithoutItsInterfaceTellsTheOthers) {
+  for (const std::size_t odd : {std::size_t{0}, std::size_t{1}}) {
+    const std::string url = fmt::format("tcp://127.0.0.1:{}", free_port());
+    std::vector<std::future<std::string>> texts;
+    for (int rank = 0; rank < 2; ++rank)
+      texts.push_back(std::async(std::launch::async, [&, rank] {
+        RendezvousOptions options = within(60'000);
+        if (static_cast<std::size_t>(rank) == odd) options.interface = "nosuch0";
+        return meet_with(rank_of(rank, 2, url), options);
+      }));
+    for (auto& text : texts)
+      EXPECT_THAT(text.get(), testing::StartsWith("78 [comm] no network interface 'nosuch0'"));
+  }
+}
+
+TEST(Rendezvous, AnotherTokenIsOneCodeForAll) {
+  const std::string url = fmt::format("tcp://127.0.0.1:{}", free_port());
+  std::vector<LaunchEnv> ranks{rank_of(0, 2, url), rank_of(1, 2, url)};
+  ranks[1].token = "another token, another run";
+  const auto texts = meet_all(ranks, within(2500));
+  for (const std::string& text : texts) EXPECT_THAT(text, testing::StartsWith("78 "));
+  EXPECT_THAT(texts[0], testing::HasSubstr("another run token or restart count: 1"));
+}
+
+// A rank that comes twice after all have met harms nobody but itself.
+TEST(Rendezvous, ALateDoubleLeavesAlone) {
+  const Store store = Store::in_process();
+  store.set("hello/verdict", "ok");
+  store.add("hello/claim/1", 1);
+  EXPECT_WMTP_ERROR(say_hello(store, rank_of(1, 2, ""), milliseconds(500)), ErrorKind::config,
+                    "two processes claim to be rank 1");
+  EXPECT_EQ(store.get("hello/verdict", milliseconds(10)), "ok");
 }
 
 // The first port of the sequence belongs to somebody else who never answers: both sides walk on.

@@ -5,6 +5,7 @@
 #include "wmtp/comm/c10d_communicator.h"
 #include "wmtp/comm/store_body.h"
 #include "wmtp/core/error.h"
+#include "wmtp/core/resource_limits.h"
 
 namespace wmtp::comm {
 namespace {
@@ -56,6 +57,7 @@ std::unique_ptr<Communicator> make_gloo(const GroupSpec& spec) {
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
+    if (auto limit = as_limit_error(error)) throw *std::move(limit);
     throw Error(ErrorKind::comm, "comm",
                 fmt::format("cannot connect group '{}' of {} ranks over gloo ({}): {}", spec.name,
                             spec.world,

@@ -5,12 +5,17 @@
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
 
+#include <algorithm>
 #include <array>
+#include <thread>
 
+#include "wmtp/comm/hello.h"
 #include "wmtp/comm/rendezvous.h"
+#include "wmtp/comm/store_body.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/failpoint.h"
+#include "wmtp/core/json.h"
 #include "wmtp/core/time.h"
 
 namespace wmtp::comm {
@@ -18,6 +23,13 @@ namespace {
 
 using std::chrono::milliseconds;
 constexpr std::size_t kMaxHelloBytes = 4096;
+constexpr std::size_t kMaxVerdictBytes = 64 << 10;
+constexpr const char* kTurnedAway = "wmtp/turned-away/{}";
+constexpr const char* kVerdict = "verdict";  // "ok", or the error of all
+constexpr const char* kGood = "ok";
+constexpr milliseconds kPoll{20};
+constexpr milliseconds kReaderPatience{5'000};  // of the store's server, for those that came
+constexpr milliseconds kComerPatience{20'000};  // the same where it did not wait for them before
 
 std::string random_nonce() {
   std::array<std::uint8_t, 16> bytes{};
@@ -29,25 +41,49 @@ std::string proof(const LaunchEnv& launch, int rank, const std::string& nonce) {
   return hmac_sha256_hex(launch.token, fmt::format("hello {} {}", rank, nonce));
 }
 
-milliseconds left_until(Clock::time_point deadline) {
-  return std::max(milliseconds(1),
-                  std::chrono::duration_cast<milliseconds>(deadline - Clock::now()));
+Error missing_error(const Store& store, const LaunchEnv& launch, milliseconds timeout) {
+  const Store root = root_of(store);
+  std::vector<int> missing, turned_away;
+  for (int r = 0; r < launch.world; ++r) {
+    if (store.has(fmt::format("claim/{}", r))) continue;
+    missing.push_back(r);
+    if (root.has(fmt::format(kTurnedAway, r))) turned_away.push_back(r);
+  }
+  const std::string fact =
+      fmt::format("{} of {} ranks came within {:.0f} s; missing: {} {}",
+                  launch.world - static_cast<int>(missing.size()), launch.world,
+                  std::chrono::duration<double>(timeout).count(),
+                  missing.size() == 1 ? "rank" : "ranks", fmt::join(missing, ", "));
+  if (missing.size() == turned_away.size() && !missing.empty())
+    return {ErrorKind::config, "comm",
+            fmt::format("{}; knocked with another run token or restart count: {}", fact,
+                        fmt::join(turned_away, ", ")),
+            "give all ranks of a run the same WMTP_RUN_TOKEN, each run its own port"};
+  return {
+      ErrorKind::comm, "comm", fact,
+      "look at the logs of the missing ranks; all need the same WMTP_RUN_TOKEN and restart count"};
 }
 
-std::string missing_text(const Store& store, const LaunchEnv& launch, milliseconds timeout) {
-  std::vector<int> missing;
-  for (int r = 0; r < launch.world; ++r)
-    if (!store.has(fmt::format("claim/{}", r))) missing.push_back(r);
-  return fmt::format("{} of {} ranks came within {:.0f} s; missing: {} {}",
-                     launch.world - static_cast<int>(missing.size()), launch.world,
-                     std::chrono::duration<double>(timeout).count(),
-                     missing.size() == 1 ? "rank" : "ranks", fmt::join(missing, ", "));
+std::string encode_error(const Error& error) {
+  return Json{{"kind", name_of(error.kind())},
+              {"module", error.module()},
+              {"fact", error.fact().substr(0, 8192)},
+              {"hint", error.hint().substr(0, 8192)}}
+      .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-[[noreturn]] void throw_missing(const std::string& text) {
-  throw Error(
-      ErrorKind::comm, "comm", text,
-      "look at the logs of the missing ranks; all need the same WMTP_RUN_TOKEN and restart count");
+Error decode_error(const std::string& verdict) try {
+  const Json json = parse_json(verdict, "the verdict on the meeting", {kMaxVerdictBytes, 4});
+  const auto name = json.at("kind").get<std::string>();
+  ErrorKind kind = ErrorKind::comm;
+  for (const ErrorKind known :
+       {ErrorKind::config, ErrorKind::data, ErrorKind::io, ErrorKind::device, ErrorKind::internal})
+    if (name_of(known) == name) kind = known;
+  return {kind, json.at("module").get<std::string>(), json.at("fact").get<std::string>(),
+          json.at("hint").get<std::string>()};
+} catch (const std::exception&) {
+  return {ErrorKind::comm, "comm", "the verdict on the meeting cannot be read",
+          "another program writes to this store"};
 }
 
 void claim_rank(const Store& store, const LaunchEnv& launch) {
@@ -57,24 +93,82 @@ void claim_rank(const Store& store, const LaunchEnv& launch) {
         "each process needs its own RANK, and each run its own meeting place and WMTP_RUN_TOKEN");
 }
 
-// REQUIRES rank 0. "ok", or what is wrong.
-std::string judge(const Store& store, const LaunchEnv& launch, const std::string& nonce,
-                  milliseconds timeout) {
-  const auto deadline = Clock::now() + timeout;
-  for (int r = 0; r < launch.world; ++r) {
-    std::string answer;
-    try {
-      answer = store.get(fmt::format("hello/{}", r), left_until(deadline), kMaxHelloBytes);
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::comm) throw;
-      return missing_text(store, launch, timeout);
-    }
-    const std::string expected = proof(launch, r, nonce);
-    if (answer.size() != expected.size() ||
-        CRYPTO_memcmp(answer.data(), expected.data(), answer.size()) != 0)
-      return fmt::format("the process that claims to be rank {} does not know the run token", r);
+// BLOCKS until the key is there, or a verdict: then nothing. Throws who is missing at the deadline.
+std::optional<std::string> wait_for(const Store& store, const std::string& key,
+                                    const LaunchEnv& launch, milliseconds timeout,
+                                    Clock::time_point deadline) {
+  while (true) {
+    if (auto value = store.try_get(key, kMaxHelloBytes)) return value;
+    if (store.has(kVerdict)) return std::nullopt;
+    if (Clock::now() >= deadline) throw missing_error(store, launch, timeout);
+    std::this_thread::sleep_for(kPoll);
   }
-  return "ok";
+}
+
+// REQUIRES rank 0. The verdict that stands.
+std::string receive_all(const Store& store, const LaunchEnv& launch, milliseconds timeout) {
+  const auto deadline = Clock::now() + timeout;
+  const std::string nonce = random_nonce();
+  store.set("nonce", nonce);
+  store.set("hello/0", proof(launch, 0, nonce));
+  for (int r = 0; r < launch.world; ++r) {
+    const auto answer = wait_for(store, fmt::format("hello/{}", r), launch, timeout, deadline);
+    if (!answer) break;  // somebody has spoken
+    const std::string expected = proof(launch, r, nonce);
+    if (answer->size() != expected.size() ||
+        CRYPTO_memcmp(answer->data(), expected.data(), expected.size()) != 0)
+      throw Error(
+          ErrorKind::comm, "comm",
+          fmt::format("the process that claims to be rank {} does not know the run token", r),
+          "all ranks need the same WMTP_RUN_TOKEN");
+  }
+  return store.set_if_absent(kVerdict, kGood);
+}
+
+// REQUIRES another rank.
+std::string introduce_myself(const Store& store, const LaunchEnv& launch, milliseconds timeout) {
+  const auto nonce = wait_for(store, "nonce", launch, timeout, Clock::now() + timeout);
+  if (nonce) store.set(fmt::format("hello/{}", launch.rank), proof(launch, launch.rank, *nonce));
+  return store.get(kVerdict, timeout + std::chrono::seconds(5), kMaxVerdictBytes);
+}
+
+// The store goes with its server: it stays until those that came have read the verdict, and where
+// there is `time_to_come`, until all have come.
+void wait_for_readers(const Store& store, const LaunchEnv& launch, bool time_to_come) {
+  const auto deadline = Clock::now() + (time_to_come ? kComerPatience : kReaderPatience);
+  while (Clock::now() < deadline) {
+    std::int64_t num_came = 0;
+    bool all_came = true;
+    for (int r = 1; r < launch.world; ++r) {
+      const std::int64_t claims = store.add(fmt::format("claim/{}", r), 0);
+      num_came += claims;
+      all_came = all_came && claims > 0;
+    }
+    if (store.add("read", 0) >= num_came && (all_came || !time_to_come)) return;
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+// What a failed meeting ends with, on every rank.
+[[noreturn]] void leave_meeting(const Store& store, const LaunchEnv& launch,
+                                const std::string& verdict, bool time_to_come) {
+  try {
+    if (serves(store))
+      wait_for_readers(store, launch, time_to_come);
+    else
+      store.add("read", 1);
+  } catch (const Error&) {  // the server is gone already
+  }
+  throw decode_error(verdict);
+}
+
+// The verdict that stands after this rank's word; "ok" where its error comes too late to count.
+std::string post(const Store& store, const Error& error) {
+  try {
+    return store.set_if_absent(kVerdict, encode_error(error));
+  } catch (const Error&) {  // nobody to tell
+    throw error;
+  }
 }
 
 }  // namespace
@@ -89,30 +183,33 @@ std::string hmac_sha256_hex(std::string_view key, std::string_view text) {
   return to_hex(digest);
 }
 
+void note_turned_away(const Store& foreign, int rank) {
+  foreign.set(fmt::format(kTurnedAway, rank), "");
+}
+
+void refuse_to_meet(const Store& run_store, const LaunchEnv& launch, const Error& error) {
+  const Store store = run_store.prefixed("hello");
+  if (launch.rank != 0) store.add(fmt::format("claim/{}", launch.rank), 1);
+  const std::string verdict = post(store, error);
+  if (verdict == kGood) throw error;
+  leave_meeting(store, launch, verdict, /*time_to_come=*/true);
+}
+
 void say_hello(const Store& run_store, const LaunchEnv& launch, milliseconds timeout) {
   if (failpoint::pass("comm.hello") == failpoint::Action::skip) return;
   const Store store = run_store.prefixed("hello");
-  claim_rank(store, launch);
-  if (launch.rank == 0) {
-    const std::string nonce = random_nonce();
-    store.set("nonce", nonce);
-    store.set("hello/0", proof(launch, 0, nonce));
-    const std::string verdict = judge(store, launch, nonce, timeout);
-    store.set("verdict", verdict);
-    if (verdict != "ok") throw_missing(verdict);
-    return;
-  }
-  std::string nonce;
+  const auto deadline = Clock::now() + timeout;
+  std::string verdict;
   try {
-    nonce = store.get("nonce", timeout, kMaxHelloBytes);
+    claim_rank(store, launch);
+    verdict = launch.rank == 0 ? receive_all(store, launch, timeout)
+                               : introduce_myself(store, launch, timeout);
+    if (verdict == kGood) return;
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::comm) throw;
-    throw_missing(missing_text(store, launch, timeout));
+    verdict = post(store, error);
+    if (verdict == kGood) throw;
   }
-  store.set(fmt::format("hello/{}", launch.rank), proof(launch, launch.rank, nonce));
-  const std::string verdict =
-      store.get("verdict", timeout + std::chrono::seconds(5), kMaxHelloBytes);
-  if (verdict != "ok") throw_missing(verdict);
+  leave_meeting(store, launch, verdict, Clock::now() < deadline);
 }
 
 }  // namespace wmtp::comm

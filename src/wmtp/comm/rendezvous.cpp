@@ -6,6 +6,7 @@
 #include <future>
 #include <thread>
 
+#include "wmtp/comm/hello.h"
 #include "wmtp/comm/network.h"
 #include "wmtp/comm/private_folder.h"
 #include "wmtp/core/checksum.h"
@@ -93,13 +94,23 @@ std::string bind_address(const LaunchEnv& launch, const RendezvousOptions& optio
 
 Rendezvous serve(const LaunchEnv& launch, const RendezvousOptions& options,
                  const Address& address) {
-  const std::string bound = bind_address(launch, options, address.host);
+  std::string bound;
+  std::optional<Error> problem;
+  try {
+    bound = bind_address(launch, options, address.host);
+  } catch (const Error& error) {  // the others look for us at that address: there they learn it
+    const std::optional<std::string> own = own_address(address.host);
+    if (!own) throw;
+    bound = *own;
+    problem = error;
+  }
   for (const int port : address.ports) {
     const std::optional<Listener> listener = listen_at(bound, port);
     if (!listener) continue;
     const std::string self = bound.empty() ? "127.0.0.1" : bound;
     const Store store = Store::tcp_server(self, listener->port, listener->fd, options.timeout);
     store.prefixed(run_prefix(launch)).set("server", server_proof(launch));
+    if (problem) refuse_to_meet(store.prefixed(run_prefix(launch)), launch, *problem);
     return {store, "",
             fmt::format("tcp store {}:{} (served here)", bound.empty() ? "*" : bound, port)};
   }
@@ -113,8 +124,10 @@ Rendezvous serve(const LaunchEnv& launch, const RendezvousOptions& options,
 
 Rendezvous join(const LaunchEnv& launch, const RendezvousOptions& options, const Address& address) {
   const auto deadline = Clock::now() + options.timeout;
-  bool met_other = false;
+  // Where others hold every port, rank 0 cannot serve either: it ends with the same code.
+  std::size_t num_others = 0;
   while (Clock::now() < deadline) {
+    num_others = 0;
     for (const int port : address.ports) {
       if (!answers(address.host, port, 1'000)) continue;
       const std::optional<Store> store = connect_within(address, port, kConnectPatience);
@@ -122,15 +135,17 @@ Rendezvous join(const LaunchEnv& launch, const RendezvousOptions& options, const
           store ? store->prefixed(run_prefix(launch)).try_get("server", 4096) : std::nullopt;
       if (proof == server_proof(launch))
         return {*store, "", fmt::format("tcp store {}:{}", address.host, port)};
-      met_other = true;
+      ++num_others;
+      if (store && address.ports.size() == 1) note_turned_away(*store, launch.rank);
     }
     std::this_thread::sleep_for(kRetryPause);
   }
   throw Error(
-      ErrorKind::comm, "comm",
-      fmt::format("rank 0's store at {}:{} did not answer within {:.0f} s{}", address.host,
-                  address.ports.front(), std::chrono::duration<double>(options.timeout).count(),
-                  met_other ? " (something else, or a run with another token, answers there)" : ""),
+      num_others == address.ports.size() ? ErrorKind::config : ErrorKind::comm, "comm",
+      fmt::format(
+          "rank 0's store at {}:{} did not answer within {:.0f} s{}", address.host,
+          address.ports.front(), std::chrono::duration<double>(options.timeout).count(),
+          num_others > 0 ? " (something else, or a run with another token, answers there)" : ""),
       "missing: rank 0; is MASTER_ADDR its host, and WMTP_RUN_TOKEN the same everywhere?");
 }
 
@@ -197,8 +212,12 @@ Rendezvous meet(const LaunchEnv& launch, const RendezvousOptions& options) {
   if (launch.world == 1) return {Store::in_process(), "127.0.0.1", "one process"};
   if (!launch.keep_torch_log) silence_c10d_log();
   Rendezvous meeting = find_store(launch, options);
-  meeting.local_address = gloo_address(launch, options);
   meeting.store = meeting.store.prefixed(run_prefix(launch));
+  try {
+    meeting.local_address = gloo_address(launch, options);
+  } catch (const Error& error) {
+    refuse_to_meet(meeting.store, launch, error);
+  }
   if (launch.rank == 0 && launch.nodes > 1 && launch.token.empty())
     log::warn("comm", "no WMTP_RUN_TOKEN: anybody who reaches {} can join this run", meeting.where);
   say_hello(meeting.store, launch, options.timeout);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <torch/headeronly/version.h>
 
+#include "wmtp/comm/watchdog_state.h"
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
 
@@ -120,6 +121,7 @@ Failure ProcessGroupSession::tell(const Error& error) {
 Failure ProcessGroupSession::settle(const Error& error) {
   const Failure cause = tell(error);
   abort_groups();
+  let_others_read(cause, store(), world());
   if (rank() == 0 && cause.rank != rank())
     log::error("comm", "root cause on rank {}: {}", cause.rank, cause.message);
   return cause;

@@ -9,6 +9,7 @@
 
 #include "wmtp/comm/store_body.h"
 #include "wmtp/core/error.h"
+#include "wmtp/core/resource_limits.h"
 
 namespace wmtp::comm {
 
@@ -34,6 +35,7 @@ auto guarded(std::string_view doing, const std::string& key, Call&& call) {
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
+    if (auto limit = as_limit_error(error)) throw *std::move(limit);
     throw Error(ErrorKind::comm, "comm",
                 fmt::format("the run's store failed to {} '{}': {}", doing, key, first_line(error)),
                 "is rank 0 (or torchrun's agent) still there?");
@@ -51,9 +53,9 @@ std::string limited(const std::string& key, const std::vector<std::uint8_t>& val
 }
 
 Store wrap(c10::intrusive_ptr<c10d::Store> store, std::string prefix = {},
-           std::optional<std::filesystem::path> folder = {}) {
+           std::optional<std::filesystem::path> folder = {}, bool serves = false) {
   return Store(std::make_shared<Store::Body>(
-      Store::Body{std::move(store), std::move(prefix), std::move(folder)}));
+      Store::Body{std::move(store), std::move(prefix), std::move(folder), serves}));
 }
 
 }  // namespace
@@ -89,18 +91,32 @@ Store Store::tcp_server(const std::string& host, int port, int listen_fd, Millis
   options.waitWorkers = false;
   options.timeout = timeout;
   options.masterListenFd = listen_fd;
-  return guarded("serve at", fmt::format("{}:{}", host, port),
-                 [&] { return wrap(c10::make_intrusive<c10d::TCPStore>(host, options)); });
+  return guarded("serve at", fmt::format("{}:{}", host, port), [&] {
+    return wrap(c10::make_intrusive<c10d::TCPStore>(host, options), {}, {}, /*serves=*/true);
+  });
 }
 
 Store Store::prefixed(const std::string& prefix) const {
   const std::string joined = body_->prefix.empty() ? prefix : body_->prefix + "/" + prefix;
-  return wrap(c10::make_intrusive<c10d::PrefixStore>(prefix, body_->store), joined, body_->folder);
+  return wrap(c10::make_intrusive<c10d::PrefixStore>(prefix, body_->store), joined, body_->folder,
+              body_->serves);
 }
 
 Store Store::clone() const {
-  return guarded("clone", body_->prefix,
-                 [&] { return wrap(body_->store->clone(), body_->prefix, body_->folder); });
+  return guarded("clone", body_->prefix, [&] {
+    return wrap(body_->store->clone(), body_->prefix, body_->folder, body_->serves);
+  });
+}
+
+bool serves(const Store& store) {
+  return store.body().serves;
+}
+
+Store root_of(const Store& store) {
+  const Store::Body& body = store.body();
+  auto* below = dynamic_cast<c10d::PrefixStore*>(body.store.get());
+  if (!below) return store;
+  return wrap(below->getUnderlyingNonPrefixStore(), {}, body.folder, body.serves);
 }
 
 std::optional<std::filesystem::path> Store::folder() const {

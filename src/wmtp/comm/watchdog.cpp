@@ -105,8 +105,15 @@ void Watchdog::State::expire(std::unique_lock<std::mutex>& lock) {
 
 Watchdog::Watchdog(WatchdogOptions options) : state_(std::make_shared<State>(std::move(options))) {
   prepare_stack_dump();
-  deadline_thread_ = std::thread([state = state_] { state->deadline_loop(); });
   if (state_->options.world > 1) std::thread([state = state_] { state->beat_loop(); }).detach();
+  try {
+    deadline_thread_ = std::thread([state = state_] { state->deadline_loop(); });
+  } catch (...) {  // no more threads to be had: the other one goes too
+    const std::lock_guard lock(state_->mutex);
+    state_->stop = true;
+    state_->changed.notify_all();
+    throw;
+  }
 }
 
 Watchdog::~Watchdog() {
@@ -158,8 +165,10 @@ std::optional<Failure> Watchdog::posted(milliseconds patience) {
   const auto until = Clock::now() + patience;
   try {
     do {
-      if (const auto text = state_->post_store.try_get(kFailureKey))
+      if (const auto text = state_->post_store.try_get(kFailureKey)) {
+        state_->post_store.set(seen_key(state_->options.rank), "");
         return state_->remember(decode_post(*text).failure);
+      }
       std::this_thread::sleep_for(milliseconds(20));
     } while (Clock::now() < until);
   } catch (const std::exception&) {  // the store went with rank 0

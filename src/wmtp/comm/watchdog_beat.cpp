@@ -1,10 +1,26 @@
 // The thread that talks to the store: beats, posts of failure, the death of peers.
 #include <fmt/format.h>
 
+#include <thread>
+
+#include "wmtp/comm/store_body.h"
 #include "wmtp/comm/watchdog_state.h"
+#include "wmtp/core/error.h"
 #include "wmtp/core/json.h"
 
 namespace wmtp::comm {
+
+void let_others_read(const Failure& cause, const Store& store, int world) {
+  constexpr std::chrono::seconds kPatience{5};
+  if (!serves(store) || cause.code == static_cast<int>(ExitCode::retry)) return;
+  const auto deadline = Clock::now() + kPatience;
+  try {
+    for (int rank = 1; rank < world; ++rank)
+      while (rank != cause.rank && !store.has(seen_key(rank)) && Clock::now() < deadline)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  } catch (const Error&) {  // it is gone already
+  }
+}
 
 std::string encode(const Post& post) {
   return Json{{"rank", post.failure.rank},
@@ -74,6 +90,8 @@ bool Watchdog::State::handle_posts() {
   if (const auto text = beat_store.try_get(kFailureKey)) {
     const Post post = decode_post(*text);
     if (post.by == options.rank) return false;  // ours: the main thread is on its way out
+    beat_store.set(seen_key(options.rank), "");
+    let_others_read(post.failure, beat_store, options.world);
     leave_once(post.failure);
     return true;
   }

@@ -15,6 +15,10 @@
 namespace wmtp::comm {
 
 inline constexpr const char* kFailureKey = "failure";
+// Left by a rank that has read the post and leaves for it.
+inline std::string seen_key(int rank) {
+  return "failure-seen/" + std::to_string(rank);
+}
 inline constexpr std::chrono::milliseconds kWatchPoll{
     250};  // how often posts and deadlines are looked at
 inline constexpr std::chrono::milliseconds kPause{
@@ -24,6 +28,10 @@ struct Post {
   Failure failure;
   int by = 0;
 };
+// BLOCKS where the store lives in this process, and would go with it: until the other ranks have
+// read the post, for a while. Of 75 they need not know, it is their own word for a store that is
+// gone.
+void let_others_read(const Failure& cause, const Store& store, int world);
 std::string encode(const Post& post);
 Post decode_post(const std::string& text);
 
