@@ -168,6 +168,37 @@ INSTANTIATE_TEST_SUITE_P(Supervisor, ForwardedSignal,
                                            std::pair(SIGHUP, "HUP"), std::pair(SIGUSR1, "USR1")),
                          [](const auto& info) { return std::string(info.param.second); });
 
+// A rank that has no handler yet dies by what was passed on: our own stop, and nothing to restart.
+TEST(Supervisor, RanksThatDieByTheStopAreNoCrash) {
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) {
+    LaunchRun run("echo up >> $DIR/up; while :; do sleep 0.05; done", ranks(2, 3));
+    ASSERT_TRUE(test::wait_for_text(run.file("up"), "up\nup\n"));
+    run.signal(number);
+    EXPECT_EQ(run.wait(), 81) << run.err();
+    EXPECT_EQ(run.num_starts(), 2);
+    EXPECT_EQ(run.err().find("error"), std::string::npos) << run.err();
+  }
+}
+
+TEST(Supervisor, ARankThatDiesByAStopSignalOfOthersIsACrash) {
+  LaunchRun run("[ $RANK = 0 ] && kill -TERM $$; sleep 0.2", ranks(2, 3));
+  EXPECT_EQ(run.wait(), 143);
+}
+
+// What the launcher ignores for itself is nothing that foreign programs expect.
+TEST(Supervisor, RanksGetTheUsualSignalsBack) {
+  LaunchRun run(
+      "while read -r name bits; do [ $name = SigIgn: ] && echo $bits; done < "
+      "/proc/self/status > $DIR/ignored; exit 0",
+      ranks(1), [] {
+        ::signal(SIGPIPE, SIG_IGN);
+        ::signal(SIGXFSZ, SIG_IGN);
+      });
+  EXPECT_EQ(run.wait(), 0) << run.err();
+  const auto ignored = std::stoull(test::slurp(run.file("ignored")), nullptr, 16);
+  for (const int number : {SIGPIPE, SIGXFSZ}) EXPECT_EQ(ignored >> (number - 1) & 1, 0U) << number;
+}
+
 TEST(Supervisor, SaveNowIsNotAStop) {
   LaunchOptions options = ranks(2);
   options.grace = seconds(0);
@@ -247,7 +278,7 @@ TEST(Supervisor, AStuckReaderDoesNotDeafenTheLauncher) {
   std::this_thread::sleep_for(milliseconds(500));
   run.signal(SIGTERM);
   const auto start = Clock::now();
-  EXPECT_EQ(run.wait(), 143);
+  EXPECT_EQ(run.wait(), 81);
   EXPECT_LT(seconds_since(start), 5);
 }
 

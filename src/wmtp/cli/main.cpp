@@ -11,8 +11,10 @@
 #include "wmtp/cli/build_info.h"
 #include "wmtp/cli/command.h"
 #include "wmtp/cli/help.h"
+#include "wmtp/cli/last_words.h"
 #include "wmtp/cli/launcher/parent_watch.h"
 #include "wmtp/cli/report.h"
+#include "wmtp/cli/stop_signals.h"
 #include "wmtp/cli/usage_error.h"
 #include "wmtp/comm/launch_env.h"
 #include "wmtp/core/failpoint.h"
@@ -43,12 +45,42 @@ bool asks_for_json(int argc, char** argv) {
   return std::find(argv, end, std::string_view("--json")) != end;
 }
 
+// The word that names the command; --color is the one flag before it with a value of its own.
+std::string_view command_word(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--color") ++i;
+    if (!word.starts_with('-')) return word;
+  }
+  return "";
+}
+
+// What must stand before anything else happens. Async-signal-safe calls only: nothing is
+// initialised yet.
+void meet_signals(int argc, char** argv, char**) {
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that left is an error of the write, not an end
+  std::signal(SIGXFSZ, SIG_IGN);  // as is a file over the limit
+  speak_before_terminate();
+  const std::string_view command = command_word(argc, argv);
+  if (command == "train" || command == "launch") leave_on_stop_signals();
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kMeetsSignalsEarly = false;  // their own initialisers come first
+#else
+constexpr bool kMeetsSignalsEarly = true;
+// The loader calls this before the initialisers of LibTorch, most of the time to main().
+[[gnu::section(".preinit_array"), gnu::used]] void (*const before_libraries)(int, char**,
+                                                                             char**) = meet_signals;
+#endif
+
 int run(int argc, char** argv) {
   Session session;
   session.json = asks_for_json(argc, argv);
   session.program = argv[0];
   CLI::App app;
   try {
+    watch_launcher();
     set_up_program(app, session);
     add_commands(app, session);
     app.parse(argc, argv);
@@ -72,7 +104,7 @@ int run(int argc, char** argv) {
 }  // namespace wmtp::cli
 
 int main(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error to report, not an end
-  wmtp::cli::watch_launcher();
+  if (!wmtp::cli::kMeetsSignalsEarly) wmtp::cli::meet_signals(argc, argv, nullptr);
+  const wmtp::cli::OnlyMainExits rule;
   return wmtp::cli::run(argc, argv);
 }

@@ -14,10 +14,16 @@
 #include "wmtp/cli/report.h"
 #include "wmtp/cli/versions.h"
 #include "wmtp/core/log.h"
+#include "wmtp/core/resource_limits.h"
 #include "wmtp/tensor/cuda_plugin.h"
 
 namespace wmtp::cli {
 namespace {
+
+// A library that gets no thread ends the program or waits for it for ever, so that they are counted
+// beforehand: LibTorch makes two pools of those asked for; ours, Gloo's and the store's come to
+// about this many.
+constexpr int kOtherThreads = 16;
 
 using comm::Failure;
 using comm::ProcessGroupSession;
@@ -138,6 +144,7 @@ c10::Device choose_device(const comm::LaunchEnv& launch, const DeviceWish& wish)
 
 int set_threads(const comm::LaunchEnv& launch, int configured) {
   const int threads = comm::choose_threads(launch, configured, comm::affinity_cores());
+  require_threads(2 * threads + kOtherThreads);
   at::set_num_threads(threads);
   return threads;
 }
@@ -151,6 +158,7 @@ int run_as_rank(const Session& session, RankRun run,
     comm::prepare_nccl_environment();
     run.options.nccl = reinterpret_cast<comm::NcclFactory>(cuda_tables().nccl_factory);
   }
+  if (run.launch.world > 1) raise_descriptor_limit();
   const std::unique_ptr<ProcessGroupSession> group =
       ProcessGroupSession::start(run.launch, run.options);
   try {

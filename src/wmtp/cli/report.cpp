@@ -5,13 +5,21 @@
 
 #include "wmtp/cli/error_file.h"
 #include "wmtp/core/log.h"
+#include "wmtp/core/resource_limits.h"
 #include "wmtp/core/time.h"
 #include "wmtp/storage/atomic_file.h"
 
 namespace wmtp::cli {
 
 Error as_error(const std::exception& thrown) {
-  if (const auto* error = dynamic_cast<const Error*>(&thrown)) return *error;
+  const auto* error = dynamic_cast<const Error*>(&thrown);
+  // A call that failed for want of a descriptor or of memory says nothing about its file. Of a
+  // configuration error or of saves that fail, the error itself is the better one.
+  const bool own_words =
+      error && (error->kind() == ErrorKind::config || error->module() == "checkpoint");
+  if (own_words) return *error;
+  if (auto limit = as_limit_error(thrown)) return *std::move(limit);
+  if (error) return *error;
   if (dynamic_cast<const c10::OutOfMemoryError*>(&thrown)) {
     const std::string_view text = thrown.what();
     return {ErrorKind::config, "device", std::string(text.substr(0, text.find('\n'))),

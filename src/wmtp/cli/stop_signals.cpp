@@ -4,6 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <string_view>
 #include <system_error>
@@ -49,12 +50,19 @@ void install(void (*on_stop)(int)) {
   struct sigaction action {};
   action.sa_handler = on_stop;
   action.sa_flags = SA_RESTART;
-  for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) ::sigaction(signal, &action, nullptr);
+  for (const int signal : stop_signals()) ::sigaction(signal, &action, nullptr);
   action.sa_handler = note_save;
   ::sigaction(SIGUSR2, &action, nullptr);
 }
 
 }  // namespace
+
+std::span<const int> stop_signals() {
+  static constexpr std::array kAll{SIGTERM, SIGUSR1, SIGINT, SIGHUP};
+  struct sigaction hang_up {};
+  const bool ignored = ::sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler == SIG_IGN;
+  return std::span(kAll).first(ignored ? kAll.size() - 1 : kAll.size());
+}
 
 void leave_on_stop_signals() {
   install(leave_unsaved);

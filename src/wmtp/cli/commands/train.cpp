@@ -224,26 +224,25 @@ int fail_together(const Session& session, const comm::LaunchEnv& launch, const E
   try {
     return run_as_rank(session, std::move(run),
                        [&error](comm::ProcessGroupSession&) -> int { throw error; });
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     throw error;  // the others did not come; our own reason is the better one
   }
 }
 
 int train(const Session& session, const TrainFlags& flags) {
   ::umask(077);
-  leave_on_stop_signals();
   const comm::LaunchEnv launch = discover_launch();
   std::optional<config::ResolvedConfig> resolved;
   RankRun run;
   try {
     resolved = load(flags, launch.world);
     run = make_run(launch, resolved->config);
-  } catch (const Error& error) {
-    return fail_together(session, launch, error);
+    set_threads(launch, static_cast<int>(resolved->config.runtime.threads));
+  } catch (const std::exception& thrown) {
+    return fail_together(session, launch, as_error(thrown));
   }
   if (launch.rank == 0)
     for (const std::string& notice : resolved->notices) log::warn("config", "{}", notice);
-  set_threads(launch, static_cast<int>(resolved->config.runtime.threads));
   keep_freed_host_memory();
   const c10::Device device = run.options.device;
   std::string start_id;

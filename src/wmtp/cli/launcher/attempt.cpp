@@ -10,6 +10,7 @@
 
 #include "wmtp/cli/launcher/numa.h"
 #include "wmtp/cli/launcher/rank_environment.h"
+#include "wmtp/cli/stop_signals.h"
 #include "wmtp/core/error.h"
 
 namespace wmtp::cli {
@@ -22,21 +23,27 @@ using Seconds = std::chrono::duration<double>;
 // A rank's own children may keep its pipes open after it; they are not waited for longer than this.
 constexpr std::chrono::seconds kOrphanOutputDelay{1};
 constexpr std::chrono::seconds kStuckReaderDelay{2};
+constexpr int kNotSaved = static_cast<int>(ExitCode::preempted_unsaved);
 
 std::string describe(int code) {
   if (code <= 128) return fmt::format("ended with code {}", code);
   return fmt::format("died by signal {} ({})", code - 128, ::strsignal(code - 128));
 }
 
+bool is_stop_signal(int signal) {
+  const std::span<const int> all = stop_signals();
+  return std::find(all.begin(), all.end(), signal) != all.end();
+}
+
 }  // namespace
 
 std::optional<Seconds> StopRequest::note(int signal, Clock::time_point now, Seconds grace) {
   if (signal == SIGUSR2) return std::nullopt;  // save and go on
-  const bool again =
-      (signal == SIGINT && first_int) ||
-      (signal == SIGTERM && first_term && now - *first_term > std::chrono::seconds(2));
+  const bool term = signal == SIGTERM || signal == SIGHUP;
+  const bool again = (signal == SIGINT && first_int) ||
+                     (term && first_term && now - *first_term > std::chrono::seconds(2));
   if (signal == SIGINT && !first_int) first_int = now;
-  if (signal == SIGTERM && !first_term) first_term = now;
+  if (term && !first_term) first_term = now;
   if (again) return Seconds(5);
   if (since) return std::nullopt;
   since = now;
@@ -152,8 +159,10 @@ void Attempt::reap(Clock::time_point now) {
   // Of ranks found dead together, one that only lost its peers (75) is not the cause.
   std::optional<std::pair<int, int>> cause;
   for (RankState& state : ranks_) {
-    const std::optional<int> code = state.process.poll_exit();
+    std::optional<int> code = state.process.poll_exit();
     if (!code || *code == 0) continue;
+    // It had no handler yet, or has none: the stop that was passed on, not a crash.
+    if (stop_.since && is_stop_signal(*code - 128)) code = kNotSaved;
     if (!cause || (cause->second == 75 && *code != 75)) cause = {state.rank, *code};
   }
   if (cause) note_failure(cause->first, cause->second, now);
@@ -166,7 +175,7 @@ void Attempt::note_failure(int rank, int code, Clock::time_point now) {
   failed_code_ = code;
   const bool saved_and_leaving = stop_.since && (code == 80 || code == 81);
   const bool others = any_running();
-  output_.notice(code == 80 ? log::Level::info : log::Level::error,
+  output_.notice(code == 80 || saved_and_leaving ? log::Level::info : log::Level::error,
                  fmt::format("rank {} {}{}", rank, describe(code),
                              others ? fmt::format("; the others have {} s to leave",
                                                   options_.peer_grace.count())

@@ -16,8 +16,8 @@ namespace wmtp::cli {
 
 // What stop signals have asked for so far; outlives attempts.
 struct StopRequest {
-  std::optional<Clock::time_point> since;  // first stop signal
-  std::optional<Clock::time_point> first_term, first_int;
+  std::optional<Clock::time_point> since;                  // first stop signal
+  std::optional<Clock::time_point> first_term, first_int;  // SIGHUP counts as SIGTERM
   // Notes a signal; how long the ranks may still run because of it, if it says so.
   std::optional<std::chrono::duration<double>> note(int signal, Clock::time_point now,
                                                     std::chrono::duration<double> grace);

@@ -3,22 +3,15 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <cerrno>
 #include <cstring>
 
-#include "wmtp/core/error.h"
+#include "wmtp/core/resource_limits.h"
 
 namespace wmtp::cli {
 namespace {
-
-std::string limit_text(int resource) {
-  rlimit limit{};
-  ::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit);
-  return limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur);
-}
 
 UniqueFd raised(UniqueFd fd) {
   constexpr int kFirstFree = 10;
@@ -27,10 +20,8 @@ UniqueFd raised(UniqueFd fd) {
 }
 
 [[noreturn]] void throw_no_descriptor() {
-  throw Error(ErrorKind::config, "launch",
-              fmt::format("no file descriptor left for a pipe ({}; limit RLIMIT_NOFILE = {})",
-                          std::strerror(errno), limit_text(RLIMIT_NOFILE)),
-              "raise it with `ulimit -n` or start fewer ranks");
+  throw limit_error(Resource::descriptors,
+                    fmt::format("no file descriptor left for a pipe: {}", std::strerror(errno)));
 }
 
 std::vector<char*> c_strings(const std::vector<std::string>& texts) {
@@ -41,7 +32,7 @@ std::vector<char*> c_strings(const std::vector<std::string>& texts) {
 }
 
 void reset_signals(const sigset_t& mask) {
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGPIPE, SIGCHLD})
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGPIPE, SIGXFSZ, SIGCHLD})
     ::signal(signal, SIG_DFL);
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
 }
@@ -91,11 +82,8 @@ ChildProcess::ChildProcess(const ChildSpec& spec) {
   const pid_t launcher = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0)
-    throw Error(ErrorKind::config, "launch",
-                fmt::format("cannot start another process: {} (limit RLIMIT_NPROC = {})",
-                            std::strerror(errno), limit_text(RLIMIT_NPROC)),
-                "raise it with `ulimit -u`, look at the pids limit of the container, or start "
-                "fewer ranks");
+    throw limit_error(Resource::threads,
+                      fmt::format("cannot start another process: {}", std::strerror(errno)));
   if (pid == 0) become_rank(spec, launcher, ends, argv.data(), envp.data());
   ::setpgid(pid, pid);  // here too: kill_group may come before the child has run
   pid_ = pid;

@@ -2,6 +2,7 @@
 
 #include <sys/signalfd.h>
 
+#include "wmtp/cli/stop_signals.h"
 #include "wmtp/core/error.h"
 
 namespace wmtp::cli {
@@ -9,11 +10,8 @@ namespace wmtp::cli {
 SignalInbox::SignalInbox() {
   sigset_t watched;
   ::sigemptyset(&watched);
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGCHLD})
-    ::sigaddset(&watched, signal);
-  struct sigaction hang_up {};
-  ::sigaction(SIGHUP, nullptr, &hang_up);
-  if (hang_up.sa_handler != SIG_IGN) ::sigaddset(&watched, SIGHUP);
+  for (const int signal : {SIGUSR2, SIGCHLD}) ::sigaddset(&watched, signal);
+  for (const int signal : stop_signals()) ::sigaddset(&watched, signal);
   ::signal(SIGPIPE, SIG_IGN);  // a reader that left shows as EPIPE
   ::sigprocmask(SIG_BLOCK, &watched, &previous_);
   fd_.reset(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
