@@ -140,7 +140,7 @@ def test_the_export_of_a_run_may_be_replaced_by_the_next(wmtp, tmp_path):
     for seed in (1, 2):
         runs.run("run", "--resume", "never", checkpoint__export_on_finish="hf", runtime__seed=seed)
         mark = json.loads((runs.folder / "run/final/wmtp_export.json").read_text())
-        assert mark == {"format": "hf", "source": str(runs.folder / "run"), "step": 2}
+        assert mark == {"format": "hf", "source": str(runs.folder / "run"), "step": 2, "model": "tiny"}
 
 
 def test_a_damaged_checkpoint_is_no_model(wmtp, full, tmp_path):

@@ -33,6 +33,7 @@ def resolved(wmtp, name):
     ("verifiable/verifiable.yaml", ["mode: td0", "source: joint", "beta: 0.9"]),
     ("verifiable/verifiable_gae.yaml", ["mode: gae", "source: model", "whiten: ema"]),
     ("rho1/rho1_lora.yaml", ["use_lora: true", "k_percent: 0.6", "first_head: always"]),
+    *((f"ntp/{name}.yaml", ["save_every_steps: 50"]) for name in ("qwen3_0_6b", "llama_3_1_8b", "text_local")),
 ])
 def test_it_says_what_it_is_for(wmtp, name, wanted):
     lines = resolved(wmtp, name)

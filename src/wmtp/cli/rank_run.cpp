@@ -148,6 +148,16 @@ c10::Device choose_device(const comm::LaunchEnv& launch, const DeviceWish& wish)
   return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index)};
 }
 
+std::int64_t rank_memory(const config::Config& config, int local_world, c10::Device device) {
+  std::int64_t bytes = device.is_cuda()
+                           ? cuda_tables().services.device_info(device.index()).total_bytes
+                           : ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGE_SIZE) / local_world;
+  if (config.runtime.memory_limit_gib)
+    bytes =
+        std::min(bytes, static_cast<std::int64_t>(*config.runtime.memory_limit_gib * (1 << 30)));
+  return bytes;
+}
+
 int set_threads(const comm::LaunchEnv& launch, int configured) {
   const int threads = comm::choose_threads(launch, configured, comm::affinity_cores());
   require_threads(2 * threads + kOtherThreads);

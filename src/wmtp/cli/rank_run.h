@@ -6,6 +6,7 @@
 #include "wmtp/cli/command.h"
 #include "wmtp/cli/report.h"
 #include "wmtp/comm/session.h"
+#include "wmtp/config/config.h"
 #include "wmtp/training/run/train_state.h"
 
 namespace wmtp::cli {
@@ -18,6 +19,10 @@ struct DeviceWish {
 // The device of this rank: a named one that cannot be used is Error config, never a silent CPU.
 // REQUIRES: before any other LibTorch call of the process.
 c10::Device choose_device(const comm::LaunchEnv& launch, const DeviceWish& wish);
+
+// Bytes a rank may use: the device's, or its share of the host's, and no more than
+// runtime.memory_limit_gib.
+std::int64_t rank_memory(const config::Config& config, int local_world, c10::Device device);
 
 // The launcher's variables, with the number of GPUs this process would see.
 comm::LaunchEnv discover_launch();

@@ -17,8 +17,9 @@ void add_policy_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(models.policy.tokenizer_path), "Tokenizer folder or file; null = path")
       .must_exist();
   add(rows, WMTP_KEY(models.policy.name),
-      "Model part of checkpoint names; null = last part of path, lower case, other characters as "
-      "_");
+      "Model part of checkpoint names; null = the name a run gave it, where path is what that run "
+      "left (its `final`, a checkpoint), else the last part of path, lower case, other characters "
+      "as _");
   add(rows, WMTP_KEY(models.policy.dtype),
       "Storage of frozen weights and default of exports; trained weights follow "
       "training.optimizer.precision")

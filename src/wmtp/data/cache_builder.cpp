@@ -136,6 +136,9 @@ Sha256Digest fingerprint_of(const std::filesystem::path& file, const CacheOption
     }
   } catch (const std::exception&) {  // an unreadable note only costs the time to hash again
   }
+  if (cache.look_only)
+    throw MissingCache(fmt::format("{} has not been read yet", file.string()),
+                       fmt::format("wmtp data tokenize {}", file.string()));
   const Sha256Digest digest = fingerprint_file(file);
   try {
     storage::write_file_atomically(note, head + to_hex(digest) + "\n");
@@ -193,8 +196,8 @@ TokenCache open_or_build_cache(const CacheRequest& request, const CacheOptions& 
   };
   if (current()) return TokenCache::open(path);
   if (!cache.auto_cache)
-    throw Error(ErrorKind::data, "data", fmt::format("no token cache {}", path.string()),
-                fmt::format("build it: wmtp data tokenize {}", request.file.string()));
+    throw MissingCache(fmt::format("no token cache {}", path.string()),
+                       fmt::format("build it: wmtp data tokenize {}", request.file.string()));
   const BuildLock lock(path, cache.run_name);
   if (!current()) log_cache_report(request.file, build_cache(request, path));
   return TokenCache::open(path);

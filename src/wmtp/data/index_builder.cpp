@@ -215,7 +215,7 @@ IndexReport build_index(const IndexRequest& request) {
   return report;
 }
 
-bool index_is_current(const IndexRequest& request) {
+bool index_is_current(const IndexRequest& request, bool may_hash) {
   const auto bytes = SectionFile::peek_facts(request.index, index_format());
   if (bytes.empty()) return false;
   IndexFacts facts;
@@ -236,14 +236,14 @@ bool index_is_current(const IndexRequest& request) {
   const FileStamp stamp = stamp_of(request.file);
   if (stamp.bytes != facts.source_bytes) return false;
   return stamp.mtime_ns == facts.source_mtime_ns ||
-         same(facts.data_fingerprint, fingerprint_file(request.file));
+         (may_hash && same(facts.data_fingerprint, fingerprint_file(request.file)));
 }
 
 RowIndex open_or_build_index(const IndexRequest& request, const CacheOptions& cache) {
-  if (!cache.force && index_is_current(request)) return RowIndex::open(request.index);
+  if (!cache.force && index_is_current(request, !cache.look_only))
+    return RowIndex::open(request.index);
   if (!cache.auto_cache)
-    throw Error(
-        ErrorKind::data, "data",
+    throw MissingCache(
         fmt::format("{}: no current index of {}", request.index.string(), request.file.string()),
         fmt::format("build it: wmtp data index {}", request.file.string()));
   const BuildLock lock(request.index, cache.run_name);

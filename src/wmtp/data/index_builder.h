@@ -34,8 +34,8 @@ struct IndexReport {
 IndexReport build_index(const IndexRequest& request);
 
 // Whether `request.index` still describes the file under this policy, tokenizer and metadata. Size
-// and time as stored: trusted; size equal, time not: the file is hashed.
-bool index_is_current(const IndexRequest& request);
+// and time as stored: trusted; size equal, time not: the file is hashed, or taken for another.
+bool index_is_current(const IndexRequest& request, bool may_hash = true);
 
 // Opens the index, building it first where missing or stale and `cache.auto_cache` allows;
 // otherwise ErrorKind::data naming `wmtp data index`. Prints what was found.

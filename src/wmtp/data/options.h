@@ -44,6 +44,9 @@ struct CacheOptions {
   std::filesystem::path cache_dir;           // empty: .wmtp-cache beside the data file
   std::filesystem::path fallback_cache_dir;  // where that cannot be written
   bool auto_cache = true;
+  // Only what is there at once: no folder is made, no data file hashed. With auto_cache off: what
+  // is not there is MissingCache (source_file.h).
+  bool look_only = false;
   int num_threads = 2;
   bool force = false;    // build again even if what is there is good
   std::string run_name;  // shown in lock files

@@ -43,6 +43,10 @@ std::vector<fs::path> expand_files(const std::vector<std::string>& patterns) {
     std::sort(names.begin(), names.end());
     files.insert(files.end(), names.begin(), names.end());
   }
+  for (const fs::path& file : files)
+    if (fs::is_directory(file))
+      throw Error(ErrorKind::config, "data", fmt::format("{} is a folder", file.string()),
+                  "name the files in it");
   return files;
 }
 
@@ -64,9 +68,9 @@ bool is_text_file(const fs::path& file) {
 
 namespace {
 
-bool usable(const fs::path& folder) {
+bool usable(const fs::path& folder, bool create = true) {
   std::error_code error;
-  fs::create_directories(folder, error);
+  if (create) fs::create_directories(folder, error);
   return fs::is_directory(folder, error) && ::access(folder.c_str(), W_OK) == 0;
 }
 
@@ -75,6 +79,10 @@ bool usable(const fs::path& folder) {
 fs::path cache_folder(const fs::path& file, const CacheOptions& cache) {
   const fs::path first =
       cache.cache_dir.empty() ? file.parent_path() / ".wmtp-cache" : cache.cache_dir;
+  if (cache.look_only)
+    return usable(first, false) || !usable(cache.fallback_cache_dir, false)
+               ? first
+               : cache.fallback_cache_dir;
   if (usable(first)) return first;
   if (!cache.auto_cache && fs::is_directory(first)) return first;  // read only, and only read
   if (!cache.fallback_cache_dir.empty() && usable(cache.fallback_cache_dir))

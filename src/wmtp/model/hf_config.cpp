@@ -162,6 +162,20 @@ HfConfig parse_hf_config(const Json& json, std::string_view origin) {
   return result;
 }
 
+GenerationIds parse_generation_ids(std::string_view text, std::string_view origin) {
+  const Json json = parse_json(text, origin);
+  if (!json.is_object())
+    throw Error(ErrorKind::data, "model", fmt::format("{} holds no JSON object", origin));
+  const JsonFields fields(json, std::string(origin));
+  GenerationIds ids{fields.integer("bos_token_id"), fields.integer("pad_token_id"),
+                    fields.integers("eos_token_id")};
+  // Some published files write -1 for "none".
+  if (ids.bos && *ids.bos < 0) ids.bos.reset();
+  if (ids.pad && *ids.pad < 0) ids.pad.reset();
+  std::erase_if(ids.eos, [](std::int64_t id) { return id < 0; });
+  return ids;
+}
+
 HfConfig read_hf_config(const std::filesystem::path& path) {
   return parse_hf_config(read_json(path), path.string());
 }

@@ -34,6 +34,15 @@ HfConfig read_hf_config(const std::filesystem::path& path);
 // heads. `dtype` as transformers spells it (bfloat16).
 std::string hf_config_text(const ModelConfig& config, std::string_view dtype,
                            const ExportExtras& extras = {});
-std::string generation_config_text(const ModelConfig& config);
+// `base`: the text of the base model's file, kept as it is but for ids that are others now; empty:
+// the ids alone. Error data for a `base` that is no JSON object.
+std::string generation_config_text(const ModelConfig& config, std::string_view base = {});
+
+// The ids in a generation_config.json; what it does not name stays empty.
+struct GenerationIds {
+  std::optional<std::int64_t> bos, pad;
+  std::vector<std::int64_t> eos;
+};
+GenerationIds parse_generation_ids(std::string_view text, std::string_view origin);
 
 }  // namespace wmtp::model

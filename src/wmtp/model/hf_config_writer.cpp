@@ -75,10 +75,16 @@ std::string hf_config_text(const ModelConfig& config, std::string_view dtype,
   return json.dump(2) + "\n";
 }
 
-std::string generation_config_text(const ModelConfig& config) {
-  Json json = Json::object();
+std::string generation_config_text(const ModelConfig& config, std::string_view base) {
+  const Json before =
+      base.empty() ? Json::object() : parse_json(base, "the base's generation_config.json");
+  Json json = before;
   add_ids(json, config);
-  return json.dump(2) + "\n";
+  // A list of one says the same as the number.
+  const auto eos = before.find("eos_token_id");
+  if (eos != before.end() && eos->is_array() && *eos == Json(config.eos_ids))
+    json["eos_token_id"] = *eos;
+  return json == before && !base.empty() ? std::string(base) : json.dump(2) + "\n";
 }
 
 }  // namespace wmtp::model

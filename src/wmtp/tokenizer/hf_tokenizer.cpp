@@ -73,6 +73,7 @@ void HfTokenizer::choose_special_ids(const TokenizerSettings& settings) {
   };
   if (settings.bos_token) bos_id_ = id_of(*settings.bos_token);
   if (settings.eos_token) eos_id_ = id_of(*settings.eos_token);
+  if (settings.pad_token) pad_id_ = id_of(*settings.pad_token);
   if (!settings.bos_token) {
     if (!parts_.frame.before.empty())
       bos_id_ = parts_.frame.before.front();

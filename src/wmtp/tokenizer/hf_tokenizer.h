@@ -18,7 +18,7 @@ inline constexpr std::size_t kMaxTokenizerJsonBytes = std::size_t{128} << 20;
 
 // What tokenizer_config.json says; nothing where it is absent or silent.
 struct TokenizerSettings {
-  std::optional<std::string> bos_token, eos_token;
+  std::optional<std::string> bos_token, eos_token, pad_token;
   std::optional<bool> add_bos_token, add_eos_token;
 };
 
@@ -53,6 +53,7 @@ class HfTokenizer final : public Tokenizer {
   std::optional<TokenId> id_of(std::string_view piece) const override;
   std::optional<TokenId> bos_id() const override { return bos_id_; }
   std::optional<TokenId> eos_id() const override { return eos_id_; }
+  std::optional<TokenId> pad_id() const override { return pad_id_; }
   bool adds_bos() const override;
   const std::string& fingerprint() const override { return fingerprint_; }
   TokenizerDescription describe() const override;
@@ -74,7 +75,7 @@ class HfTokenizer final : public Tokenizer {
   std::optional<RawBytePlan> raw_plan_;
   std::string kind_, fingerprint_;
   std::int64_t vocab_size_ = 0;
-  std::optional<TokenId> bos_id_, eos_id_;
+  std::optional<TokenId> bos_id_, eos_id_, pad_id_;
 };
 
 }  // namespace wmtp::tokenizer

@@ -32,6 +32,7 @@ SentencePieceTokenizer::SentencePieceTokenizer(SentencePieceModel model,
   separable_ = is_separable();
   bos_id_ = control_id(settings.bos_token.value_or(model_.bos_piece));
   eos_id_ = control_id(settings.eos_token.value_or(model_.eos_piece));
+  if (settings.pad_token) pad_id_ = control_id(*settings.pad_token);
   adds_bos_ = bos_id_ && settings.add_bos_token.value_or(true);
   adds_eos_ = eos_id_ && settings.add_eos_token.value_or(false);
   Sha256 digest;

@@ -57,6 +57,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   std::optional<TokenId> id_of(std::string_view piece) const override;
   std::optional<TokenId> bos_id() const override { return bos_id_; }
   std::optional<TokenId> eos_id() const override { return eos_id_; }
+  std::optional<TokenId> pad_id() const override { return pad_id_; }
   bool adds_bos() const override { return adds_bos_; }
   const std::string& fingerprint() const override { return fingerprint_; }
   TokenizerDescription describe() const override;
@@ -82,7 +83,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   TokenId unk_id_ = 0;
   std::uint64_t number_;
   bool separable_ = false, has_unused_ = false;
-  std::optional<TokenId> bos_id_, eos_id_;
+  std::optional<TokenId> bos_id_, eos_id_, pad_id_;
   bool adds_bos_ = false, adds_eos_ = false;
   std::string fingerprint_;
 };

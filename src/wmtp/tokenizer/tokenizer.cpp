@@ -27,6 +27,7 @@ TokenizerSettings read_settings(const std::filesystem::path& folder) {
   const JsonFields config(json, path.string(), "top");
   settings.bos_token = token_setting(config, "bos_token");
   settings.eos_token = token_setting(config, "eos_token");
+  settings.pad_token = token_setting(config, "pad_token");
   if (config.find("add_bos_token")) settings.add_bos_token = config.boolean("add_bos_token", false);
   if (config.find("add_eos_token")) settings.add_eos_token = config.boolean("add_eos_token", false);
   return settings;

@@ -60,6 +60,8 @@ class Tokenizer {
   virtual std::optional<TokenId> id_of(std::string_view piece) const = 0;
   virtual std::optional<TokenId> bos_id() const = 0;
   virtual std::optional<TokenId> eos_id() const = 0;
+  // Of tokenizer_config.json; nothing in training reads it, exports name it.
+  virtual std::optional<TokenId> pad_id() const { return std::nullopt; }
   virtual bool adds_bos() const = 0;  // what add_special would do
   // SHA-256 (hex) over the tokenizer file and the special-token settings that apply.
   virtual const std::string& fingerprint() const = 0;
@@ -67,7 +69,7 @@ class Tokenizer {
 };
 
 // `path`: a folder (tokenizer.json, else tokenizer.model; tokenizer_config.json beside it is
-// honoured for bos/eos), or one of those files.
+// honoured for bos/eos/pad), or one of those files.
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& path);
 
 void require_valid_utf8(std::string_view text);  // else Error data with the byte offset

@@ -115,19 +115,27 @@ config::ModelLocation& base_place(config::Config& config) {
   return critic ? *value_model : config.models.policy.path;
 }
 
-// The run's own, else that of the model it started from; empty when neither is there any more.
-fs::path tokenizer_of(config::Config config, const checkpoint::Environment& environment,
-                      const std::string& base_model) {
+// What an export brings beside the weights; empty paths for what is not there any more.
+struct BaseFiles {
+  fs::path tokenizer_folder;   // the run's own, else that of the model it started from
+  fs::path generation_config;  // of the model it started from
+};
+
+BaseFiles files_of_base(config::Config config, const checkpoint::Environment& environment,
+                        const std::string& base_model) {
   const config::PolicyModel& policy = config.models.policy;
   if (!base_model.empty()) base_place(config).text = base_model;
+  BaseFiles found;
   try {
     if (policy.tokenizer_path)
-      return checkpoint::locate_model(policy.tokenizer_path->text, environment);
-    if (model::find_preset(policy.path.text)) return {};
-    return open_model(policy.path.text, environment).folder.tokenizer_folder;
+      found.tokenizer_folder = checkpoint::locate_model(policy.tokenizer_path->text, environment);
+    if (model::find_preset(policy.path.text)) return found;
+    const OpenedModel base = open_model(policy.path.text, environment);
+    if (!policy.tokenizer_path) found.tokenizer_folder = base.folder.tokenizer_folder;
+    found.generation_config = base.generation_config;
   } catch (const Error&) {
-    return {};
   }
+  return found;
 }
 
 void require_fingerprint(const OpenedModel& opened, const std::string& wanted,
@@ -169,10 +177,11 @@ std::unique_ptr<checkpoint::WeightSource> base_of(const OpenedModel& opened, con
 }
 
 // The model that the run started from, where it still is.
-std::vector<fs::path> place_of_base(const std::string& base) {
-  std::error_code ignored;
+std::vector<fs::path> place_of_base(const std::string& base,
+                                    const checkpoint::Environment& environment) {
   try {
-    if (fs::exists(base, ignored)) return {place_of_run(base)};
+    if (!model::find_preset(base))
+      return {place_of_run(checkpoint::locate_model(base, environment))};
   } catch (const Error&) {
   }
   return {};
@@ -200,12 +209,14 @@ OpenedModel open_checkpoint(const fs::path& folder, const checkpoint::Environmen
   opened.fingerprint = weights->manifest().self_sha256;
   const std::string base = base_model.empty() ? base_place(saved).text : base_model;
   if (opened.lora) opened.base_model = base;
-  opened.read_from = place_of_base(base);
+  opened.read_from = place_of_base(base, environment);
   opened.step = weights->manifest().step;
   opened.folder.folder = folder;
   opened.folder.config_file = shape_file;
   opened.folder.config_format = checkpoint::ConfigFormat::hf_config;
-  opened.folder.tokenizer_folder = tokenizer_of(saved, environment, base_model);
+  const BaseFiles files = files_of_base(saved, environment, base_model);
+  opened.folder.tokenizer_folder = files.tokenizer_folder;
+  opened.generation_config = files.generation_config;
   const bool adapters_only = weights->manifest().kind == commit::CheckpointKind::lora;
   if (adapters_only) {
     auto base =

@@ -89,6 +89,7 @@ ModelSource open_model_source(const std::string& name, const checkpoint::Environ
   ModelSource source;
   source.config = opened.config;
   source.tokenizer_folder = opened.folder.tokenizer_folder;
+  source.generation_config = opened.generation_config;
   source.lora = opened.lora;
   source.value_head = opened.value_head;
   source.base_model = opened.base_model;

@@ -21,7 +21,8 @@ struct ModelSource {
   // OWNS the open files. Reads only the elements asked for, converted to the dtype of `out`, which
   // may lie on any device. Also serves as model::LocalWeights::Fill. THREADS: any.
   parallel::Fill fill;
-  std::filesystem::path tokenizer_folder;  // empty: a preset has none
+  std::filesystem::path tokenizer_folder;   // empty: a preset has none
+  std::filesystem::path generation_config;  // as in OpenedModel
   // What the model has besides its own parameters; `fill` knows those tensors too.
   std::optional<model::LoraConfig> lora;
   std::optional<model::ValueHeadType> value_head;

@@ -10,6 +10,7 @@
 #include "wmtp/training/adapter_folder.h"
 #include "wmtp/training/checkpoint_model.h"
 #include "wmtp/training/exports/mark.h"
+#include "wmtp/training/exports/token_ids.h"
 #include "wmtp/training/run_place.h"
 
 namespace wmtp::training {
@@ -102,6 +103,8 @@ OpenedModel open_adapted(const fs::path& path, const checkpoint::Environment& en
   opened.lora = adapter.lora;
   opened.base_model = base_model.empty() ? adapter.base_model : base_model;
   if (adapter.value_head) opened.value_head = adapter.value_head;
+  if (fs::exists(path / "tokenizer.json") || fs::exists(path / "tokenizer.model"))
+    opened.folder.tokenizer_folder = path;  // what the adapter was trained with
   opened.folder.weights =
       checkpoint::overlay(std::move(opened.folder.weights), std::move(adapter.weights));
   return opened;
@@ -115,6 +118,8 @@ OpenedModel open_plain(const fs::path& path, const std::string& name) {
     opened.folder.tokenizer_folder = opened.folder.folder;
   }
   read_config(opened, name);
+  const fs::path generation = opened.folder.folder / kGenerationConfigFile;
+  if (fs::exists(generation)) opened.generation_config = generation;
   if (!opened.has_weights()) return opened;
   if (opened.folder.meta_names)
     opened.folder.weights =

@@ -19,6 +19,9 @@ struct OpenedModel {
   std::optional<model::LoraConfig> lora;  // an adapter's, in weights as *.lora_{A,B}.weight
   std::string base_model;                 // of an adapter: its base, as it was named; else empty
   checkpoint::ModelFolder folder;         // weights under wmtp's names, half-split rows
+  // generation_config.json of the folder or, of an adapter or a checkpoint, of the base; empty:
+  // none
+  std::filesystem::path generation_config;
   // Where it was found (of a run its checkpoint or export), then its base.
   std::vector<std::filesystem::path> read_from;
   std::optional<std::int64_t> step;  // optimizer steps, of a checkpoint or an export that tells

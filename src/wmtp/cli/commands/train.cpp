@@ -17,7 +17,6 @@
 #include "wmtp/cli/stop_signals.h"
 #include "wmtp/cli/versions.h"
 #include "wmtp/commit/start_record.h"
-#include "wmtp/config/derived.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/json.h"
 #include "wmtp/core/log.h"
@@ -26,6 +25,7 @@
 #include "wmtp/tensor/host_memory.h"
 #include "wmtp/tracking/console.h"
 #include "wmtp/tracking/run_files.h"
+#include "wmtp/training/model_name.h"
 #include "wmtp/training/run/final_export.h"
 #include "wmtp/training/run/trainer.h"
 
@@ -95,18 +95,6 @@ OrderedJson environment_of(const comm::ProcessGroupSession& group, c10::Device d
           {"threads_per_rank", at::get_num_threads()}};
 }
 
-// Of one rank: the device's, or its share of the host's.
-std::int64_t memory_of(const config::Config& config, const comm::LaunchEnv& launch,
-                       c10::Device device) {
-  std::int64_t bytes =
-      device.is_cuda() ? cuda_tables().services.device_info(device.index()).total_bytes
-                       : ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGE_SIZE) / launch.local_world;
-  if (config.runtime.memory_limit_gib)
-    bytes =
-        std::min(bytes, static_cast<std::int64_t>(*config.runtime.memory_limit_gib * (1 << 30)));
-  return bytes;
-}
-
 tracking::ConsoleOptions console_options(const Session& session, const config::Config& config) {
   const bool terminal = ::isatty(STDOUT_FILENO) != 0;
   tracking::ConsoleOptions options;
@@ -155,7 +143,7 @@ struct Start {
 void take_folder(comm::ProcessGroupSession& group, const config::Config& config,
                  const TrainFlags& flags, Start& start) {
   if (group.rank() == 0) {
-    const std::string model = config::policy_name(config);
+    const std::string model = training::model_name(config);
     start.folder.emplace(RunFolderRequest{config.runtime.run_dir, config.checkpoint.save_dir, model,
                                           run_id_of(group.launch(), start.id), flags.force_unlock},
                          start.progress);
@@ -176,7 +164,7 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
   const bool speaks = group.rank() == 0;
   StopSignals stop(speaks ? config.runtime.stop_file : std::filesystem::path());
   const training::RunSite site{device, group.rank(), group.world(),
-                               memory_of(config, group.launch(), device),
+                               rank_memory(config, group.launch().local_world, device),
                                comm::process_environment()};
   training::Trainer trainer(resolved, site, group,
                             {run_id_of(group.launch(), start.id), start.id, kVersion,
@@ -263,7 +251,7 @@ int train(const Session& session, const TrainFlags& flags) {
   });
   if (start.folder && blames_input(code))
     commit::forget_start(resolved->config.checkpoint.save_dir,
-                         config::policy_name(resolved->config), start.id);
+                         training::model_name(resolved->config), start.id);
   return code;
 }
 

@@ -1,11 +1,12 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 
 #include "wmtp/cli/command.h"
 #include "wmtp/cli/config_flags.h"
-#include "wmtp/config/derived.h"
+#include "wmtp/cli/run_outlook.h"
 #include "wmtp/config/describe.h"
 #include "wmtp/config/problems.h"
 #include "wmtp/core/log.h"
@@ -20,50 +21,90 @@ struct ValidateFlags {
   std::string diff;
 };
 
-int print_problems(const Session& session, const config::ConfigError& error) {
-  const int code = static_cast<int>(exit_code(error.kind()));
+// What is wrong with the configuration itself (78) goes before what is wrong with a file.
+int code_of(const std::vector<ShownProblem>& problems) {
+  const auto is_config = [](const ShownProblem& one) { return one.kind == ErrorKind::config; };
+  const bool any = std::ranges::any_of(problems, is_config);
+  return static_cast<int>(exit_code(any ? ErrorKind::config : problems.front().kind));
+}
+
+int print_problems(const Session& session, const std::vector<ShownProblem>& problems) {
   std::size_t num_shown = 0;
-  for (const config::Problem& problem : error.problems()) {
+  for (const ShownProblem& problem : problems) {
     if (num_shown++ == config::ConfigError::kMaxShown) break;
     if (session.json)
-      emit_json("error", {{"kind", "config"},
-                          {"code", code},
+      emit_json("error", {{"kind", name_of(problem.kind)},
+                          {"code", static_cast<int>(exit_code(problem.kind))},
                           {"message", problem.text},
-                          {"hint", ""},
+                          {"hint", problem.hint},
                           {"where", problem.where}});
     else
-      std::cerr << problem.where << ": " << problem.text << "\n";
+      std::cerr << problem.where << ": " << problem.text
+                << (problem.hint.empty() ? "" : "; " + problem.hint) << "\n";
   }
-  const std::size_t num_errors = error.problems().size();
+  const std::size_t num_errors = problems.size();
   if (!session.json) std::cerr << num_errors << (num_errors == 1 ? " error\n" : " errors\n");
-  return code;
+  return code_of(problems);
+}
+
+std::vector<ShownProblem> shown(const config::ConfigError& error) {
+  std::vector<ShownProblem> problems;
+  for (const config::Problem& one : error.problems())
+    problems.push_back({ErrorKind::config, one.where, one.text, {}});
+  return problems;
 }
 
 // Rules that hang on the ranks hold for --world-size alone; --diff compares what both files say.
-config::ResolvedConfig load(const ValidateFlags& flags, const std::string& file) {
+config::ResolvedConfig load(const ValidateFlags& flags, const std::string& file, bool check_paths) {
   config::LoadRequest request = flags.config.request();
   request.file = file;
-  request.check_paths = !flags.no_check_paths;
+  request.check_paths = check_paths;
   if (flags.world_size > 0) request.world_size = flags.world_size;
   return config::load_config(request);
 }
 
-void print_sizes(const config::Config& config, int world_size) {
-  const std::int64_t steps = config::accumulation_steps(config, world_size);
-  std::cout << fmt::format(
-      "W = {}: batch_size {} x accumulation {} x ranks {} = {} sequences a step\n", world_size,
-      config.training.batch_size, steps, world_size,
-      config.training.batch_size * steps * world_size);
+// Paths that do not exist are found with the rules, what else is wrong with files after them: both
+// are told together where nothing but paths is wrong.
+struct Validated {
+  std::optional<config::ResolvedConfig> resolved;  // absent: the configuration is refused
+  std::optional<CheckedRun> run;
+  std::vector<ShownProblem> problems;
+};
+
+Validated validated(const ValidateFlags& flags) {
+  Validated result;
+  try {
+    result.resolved = load(flags, flags.config.file, !flags.no_check_paths);
+  } catch (const config::ConfigError& error) {
+    result.problems = shown(error);
+    if (flags.no_check_paths) return result;
+    try {
+      result.resolved = load(flags, flags.config.file, false);
+    } catch (const config::ConfigError&) {
+      return result;
+    }
+  }
+  result.run = check_files(*result.resolved, std::max(1, flags.world_size), !flags.no_check_paths,
+                           flags.config.file);
+  const auto told = [](const std::vector<ShownProblem>& before, const ShownProblem& one) {
+    const auto colon = one.text.find(": ");
+    return colon != std::string::npos &&
+           std::ranges::any_of(before, [&](const ShownProblem& other) {
+             return other.text.starts_with(one.text.substr(0, colon + 1));
+           });
+  };
+  const std::vector<ShownProblem> before = result.problems;
+  for (const ShownProblem& one : result.run->problems)
+    if (!told(before, one)) result.problems.push_back(one);
+  return result;
 }
 
-void print_result(const Session& session, const ValidateFlags& flags,
-                  const config::ResolvedConfig& resolved) {
+void print_result(const Session& session, const ValidateFlags& flags, const Validated& result) {
+  const config::ResolvedConfig& resolved = *result.resolved;
   const std::string stage(config::name_of(resolved.config.experiment.stage));
   if (session.json) {
     nlohmann::ordered_json line{{"ok", true}, {"stage", stage}, {"hash", resolved.hash()}};
-    if (flags.world_size > 0)
-      line["gradient_accumulation_steps"] =
-          config::accumulation_steps(resolved.config, flags.world_size);
+    line.update(result.run->fields());
     if (flags.resolved || flags.origins) line["resolved"] = resolved.to_yaml(flags.origins);
     emit_json("config", line);
     return;
@@ -72,13 +113,19 @@ void print_result(const Session& session, const ValidateFlags& flags,
     std::cout << resolved.to_yaml(flags.origins);
     return;
   }
-  std::cout << fmt::format("OK {} {}\n", stage, resolved.hash());
-  if (flags.world_size > 0) print_sizes(resolved.config, flags.world_size);
+  std::cout << fmt::format("OK {} {}\n", stage, resolved.hash())
+            << result.run->text(resolved.config);
 }
 
-int print_differences(const Session& session, const config::ResolvedConfig& a,
-                      const config::ResolvedConfig& b) {
-  const std::vector<std::string> lines = config::differences(a, b);
+int print_differences(const Session& session, const ValidateFlags& flags) {
+  const bool check_paths = !flags.no_check_paths;
+  std::vector<std::string> lines;
+  try {
+    lines = config::differences(load(flags, flags.config.file, check_paths),
+                                load(flags, flags.diff, check_paths));
+  } catch (const config::ConfigError& error) {
+    return print_problems(session, shown(error));
+  }
   for (const std::string& line : lines) {
     if (session.json)
       emit_json("config", {{"difference", line}});
@@ -98,22 +145,19 @@ int run_validate(const Session& session, const ValidateFlags& flags) {
     throw Error(ErrorKind::config, "validate", "--config is missing",
                 "give the stage file to check");
   }
-  try {
-    const config::ResolvedConfig resolved = load(flags, flags.config.file);
-    for (const std::string& notice : resolved.notices) log::warn("config", "{}", notice);
-    if (!flags.diff.empty()) return print_differences(session, resolved, load(flags, flags.diff));
-    if (!flags.schema && !flags.docs) print_result(session, flags, resolved);
-    return 0;
-  } catch (const config::ConfigError& error) {
-    return print_problems(session, error);
-  }
+  if (!flags.diff.empty()) return print_differences(session, flags);
+  const Validated result = validated(flags);
+  if (!result.problems.empty()) return print_problems(session, result.problems);
+  for (const std::string& notice : result.resolved->notices) log::warn("config", "{}", notice);
+  if (!flags.schema && !flags.docs) print_result(session, flags, result);
+  return 0;
 }
 
 }  // namespace
 
 void add_validate(CLI::App& app, Session& session) {
-  CLI::App* command =
-      app.add_subcommand("validate", "Check a configuration and show what it resolves to");
+  CLI::App* command = app.add_subcommand(
+      "validate", "Check a configuration and the files it names, and show what the run would be");
   command->group(kDataGroup);
   command->footer(
       "  wmtp validate --config run.yaml --origins\n"
@@ -125,10 +169,11 @@ void add_validate(CLI::App& app, Session& session) {
   command->add_flag("--schema", flags->schema, "Print the JSON Schema (needs no --config)");
   command->add_flag("--docs", flags->docs, "Print docs/config.md")->group("");
   command
-      ->add_option("--world-size", flags->world_size, "Number of ranks, for the rules that need it")
+      ->add_option("--world-size", flags->world_size,
+                   "Number of ranks (default 1), for sizes and the rules that need it")
       ->check(CLI::PositiveNumber);
   command->add_flag("--no-check-paths", flags->no_check_paths,
-                    "Inputs need not exist on this machine");
+                    "No file is read: inputs need not exist on this machine");
   command->add_option("--diff", flags->diff,
                       "Print the keys that another stage file sets differently");
   command->callback([&session, flags] {

@@ -7,7 +7,9 @@
 #include "wmtp/core/file.h"
 #include "wmtp/model/hf_config.h"
 #include "wmtp/storage/atomic_file.h"
+#include "wmtp/training/exports/base_name.h"
 #include "wmtp/training/exports/mark.h"
+#include "wmtp/training/exports/token_ids.h"
 
 namespace wmtp::training {
 namespace {
@@ -44,7 +46,9 @@ std::string config_text(const ExportSpec& spec) {
 
 std::string adapter_config_text(const ExportSpec& spec) {
   const model::LoraConfig& lora = *spec.lora;
-  return checkpoint::peft_config_text({.base_model = spec.base_model,
+  const std::string base =
+      spec.base_folder.empty() ? spec.base_model : adapter_base_name(spec.base_folder, spec.out);
+  return checkpoint::peft_config_text({.base_model = base,
                                        .rank = lora.rank,
                                        .alpha = lora.alpha,
                                        .dropout = lora.dropout,
@@ -106,11 +110,14 @@ void write_companions(const fs::path& folder, const ExportSpec& spec, const Expo
     write(folder / "adapter_config.json", adapter_config_text(spec));
   } else {
     write(folder / "config.json", config_text(spec));
-    write(folder / "generation_config.json", model::generation_config_text(spec.config));
+    write(
+        folder / kGenerationConfigFile,
+        model::generation_config_text(spec.config, read_generation_config(spec.generation_config)));
     write(folder / "model.safetensors.index.json", index_text(plan));
-    copy_tokenizer(spec.tokenizer_folder, folder);
   }
-  ExportMark mark{std::string(name_of(spec.format)), spec.card.source, std::nullopt};
+  copy_tokenizer(spec.tokenizer_folder, folder);
+  ExportMark mark{std::string(name_of(spec.format)), spec.card.source, std::nullopt,
+                  spec.model_name};
   if (spec.card.steps > 0) mark.step = spec.card.steps;
   write(folder / kExportMarkFile, export_mark_text(mark));
   write(folder / "README.md", model_card_text(spec));

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include "wmtp/core/error.h"
+#include "wmtp/core/log.h"
+#include "wmtp/training/exports/token_ids.h"
 
 namespace wmtp::training {
 namespace {
@@ -29,6 +31,22 @@ void refuse_to_replace_source(const ModelSource& source, const std::filesystem::
   }
 }
 
+// Nothing where there is none, or one that wmtp cannot read: its files are copied all the same.
+std::shared_ptr<const tokenizer::Tokenizer> tokenizer_of(const ModelSource& source) {
+  const auto has = [&source](const char* name) {
+    std::error_code ignored;
+    return std::filesystem::exists(source.tokenizer_folder / name, ignored);
+  };
+  if (source.tokenizer_folder.empty() || (!has("tokenizer.json") && !has("tokenizer.model")))
+    return nullptr;
+  try {
+    return tokenizer::load_tokenizer(source.tokenizer_folder);
+  } catch (const Error& error) {
+    log::warn("export", "the tokenizer's ids are not known: {}", error.fact());
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 ExportReport export_source(const ModelSource& source, ExportSpec spec, bool merge_lora) {
@@ -44,6 +62,9 @@ ExportReport export_source(const ModelSource& source, ExportSpec spec, bool merg
   spec.lora = source.lora;
   spec.value_head = source.value_head;
   spec.tokenizer_folder = source.tokenizer_folder;
+  spec.generation_config = source.generation_config;
+  settle_token_ids(spec.config, spec.generation_config, tokenizer_of(source).get());
+  if (source.read_from.size() > 1) spec.base_folder = source.read_from[1];
   if (spec.base_model.empty()) spec.base_model = source.base_model;
   if (spec.card.base_model.empty()) spec.card.base_model = spec.base_model;
   if (!source.read_from.empty()) spec.card.source = source.read_from.front().string();

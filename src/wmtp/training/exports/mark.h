@@ -13,6 +13,7 @@ inline constexpr const char* kExportMarkFile = "wmtp_export.json";
 struct ExportMark {
   std::string format, source;
   std::optional<std::int64_t> step;  // optimizer steps; nothing: not known
+  std::string model = {};            // the <model> of the run's checkpoints; empty: not known
 };
 
 std::string export_mark_text(const ExportMark& mark);

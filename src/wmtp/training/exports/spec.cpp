@@ -7,6 +7,7 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/training/exports/mark.h"
+#include "wmtp/training/exports/token_ids.h"
 
 namespace wmtp::training {
 namespace {
@@ -16,7 +17,7 @@ constexpr std::array<std::pair<ExportFormat, std::string_view>, 3> kFormats{
 
 constexpr std::array<std::string_view, 18> kFiles{
     "config.json",
-    "generation_config.json",
+    kGenerationConfigFile,
     "model.safetensors",
     "model.safetensors.index.json",
     "mtp_heads.safetensors",

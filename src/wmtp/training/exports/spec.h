@@ -42,7 +42,11 @@ struct ExportSpec {
   bool keep_mtp = false;                          // hf: extra heads too, in mtp_heads.safetensors
   bool verify = true;                      // read back and compare before the folder gets its name
   std::filesystem::path tokenizer_folder;  // its tokenizer's files are copied; empty: none
-  std::string base_model;                  // peft: base_model_name_or_path
+  // The base's, copied with the ids of `config` (token_ids.h); empty: one is written of them alone.
+  std::filesystem::path generation_config;
+  std::string base_model;             // as it was named; peft: base_model_name_or_path of a preset
+  std::filesystem::path base_folder;  // peft: where the base lies (base_name.h); empty: a preset
+  std::string model_name;             // the <model> of the run's checkpoints; empty: not known
   std::int64_t total_steps = 0, start_batch_index = 0;  // pt
   ModelCard card;
 };

@@ -3,6 +3,7 @@
 #include "wmtp/core/log.h"
 #include "wmtp/training/exports/exporter.h"
 #include "wmtp/training/exports/mark.h"
+#include "wmtp/training/model_name.h"
 
 namespace wmtp::training {
 namespace {
@@ -44,7 +45,10 @@ ExportSpec spec_of(Trainer& trainer, ExportFormat format, const std::string& con
                                                                      : kBFloat16;
   spec.keep_mtp = true;
   spec.tokenizer_folder = trainer.data().tokenizer_folder();
+  spec.generation_config = policy.generation_config;
   spec.base_model = policy.base_model;
+  spec.base_folder = policy.base_folder;
+  spec.model_name = model_name(config);
   spec.total_steps = trainer.state().step;
   spec.card.source = config.runtime.run_dir.string();
   spec.card.base_model = policy.base_model;

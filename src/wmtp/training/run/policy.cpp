@@ -34,6 +34,7 @@ ModelSource source_from_scratch(const config::Config& config, const RunSite& sit
     const OpenedModel opened = open_model(policy.path.text, site.environment);
     source.config = opened.config;
     source.tokenizer_folder = opened.folder.tokenizer_folder;
+    source.generation_config = opened.generation_config;
   }
   return source;
 }
@@ -319,6 +320,8 @@ PolicyPlan plan_policy(const config::Config& config, const RunSite& site) {
   }
   settle_base(config, drawn || !source.base_model.empty(), plan);
   plan.base_fingerprint = source.fingerprint;
+  plan.generation_config = source.generation_config;
+  if (!source.read_from.empty()) plan.base_folder = source.read_from.front();
   const auto& tokenizer = config.models.policy.tokenizer_path;
   plan.tokenizer_folder = tokenizer ? checkpoint::locate_model(tokenizer->text, site.environment)
                                     : source.tokenizer_folder;

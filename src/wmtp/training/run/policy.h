@@ -19,7 +19,9 @@ struct PolicyPlan {
   bool predicts = true;      // the prediction heads are run: all stages but critic
   parallel::Fill fill;       // weights of every trainable unit, value head and adapters included
   std::filesystem::path tokenizer_folder;         // empty: the model brings none and none is named
+  std::filesystem::path generation_config;        // the base's; empty: it has none
   std::string base_model;                         // as the user named it
+  std::filesystem::path base_folder;              // where that was found; empty: a preset
   std::function<std::string()> base_fingerprint;  // ModelSource::fingerprint of base_model
   bool adapters_suffice = false;     // base_model holds all that an adapter of this run does not
   std::string recompute_reason;      // what `auto` chose, or empty

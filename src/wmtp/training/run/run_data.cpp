@@ -7,25 +7,23 @@
 #include "wmtp/data/options_from_config.h"
 
 namespace wmtp::training {
-namespace {
 
 const std::filesystem::path& tokenizer_place(const config::Config& config,
-                                             const PolicyPlan& policy) {
-  if (policy.tokenizer_folder.empty())
+                                             const std::filesystem::path& folder) {
+  if (folder.empty())
     throw Error(ErrorKind::config, "train",
                 fmt::format("{} brings no tokenizer", config.models.policy.path.text),
                 "set models.policy.tokenizer_path");
-  return policy.tokenizer_folder;
+  return folder;
 }
 
-}  // namespace
-
 RunData::RunData(const config::Config& config, const RunSite& site, const PolicyPlan& policy,
-                 comm::Communicator& group)
+                 comm::Communicator& group, bool look_only)
     : config_(config),
       site_(site),
       num_heads_(static_cast<int>(policy.assemble.model.n_future)),
-      tokenizer_folder_(tokenizer_place(config, policy)),
+      look_only_(look_only),
+      tokenizer_folder_(tokenizer_place(config, policy.tokenizer_folder)),
       tokenizer_(tokenizer::load_tokenizer(tokenizer_folder_)),
       shape_{site.world, site.rank, static_cast<std::uint32_t>(config.training.batch_size),
              static_cast<std::uint32_t>(config::accumulation_steps(config, site.world))},
@@ -57,7 +55,8 @@ void RunData::open_sets(bool may_build) {
 
 std::shared_ptr<const data::Dataset> RunData::open(data::Split split, bool may_build) const {
   data::DatasetOptions options = data::dataset_options(config_, split);
-  if (!may_build) options.cache.auto_cache = false;
+  options.cache.look_only = look_only_;
+  if (!may_build || look_only_) options.cache.auto_cache = false;
   const auto corpus = std::make_shared<const data::Corpus>(
       options, *tokenizer_, config_.data_sampling.use_length_balanced);
   const config::Stage stage = config_.experiment.stage;

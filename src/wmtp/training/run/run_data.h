@@ -11,13 +11,19 @@
 
 namespace wmtp::training {
 
+// `folder` itself, where the run's tokenizer lies. Error config where it is empty: the model brings
+// none and none is named.
+const std::filesystem::path& tokenizer_place(const config::Config& config,
+                                             const std::filesystem::path& folder);
+
 class RunData {
  public:
   // COLLECTIVE: rank 0 builds indexes and token caches first. BLOCKS. Error data for a training set
   // without a sample, or for a row without the label that its stage reads; Error config for ids
   // beyond the vocabulary.
+  // `look_only`: nothing is built or written; what is not there yet is data::MissingCache.
   RunData(const config::Config& config, const RunSite& site, const PolicyPlan& policy,
-          comm::Communicator& group);
+          comm::Communicator& group, bool look_only = false);
 
   const tokenizer::Tokenizer& tokenizer() const { return *tokenizer_; }
   const std::filesystem::path& tokenizer_folder() const { return tokenizer_folder_; }
@@ -40,6 +46,7 @@ class RunData {
   const config::Config& config_;
   RunSite site_;
   int num_heads_;
+  bool look_only_;
   std::filesystem::path tokenizer_folder_;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
   std::shared_ptr<const data::Dataset> train_, validation_;

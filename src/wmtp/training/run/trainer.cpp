@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "wmtp/config/derived.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/failpoint.h"
 #include "wmtp/core/log.h"
@@ -13,7 +12,9 @@
 #include "wmtp/tensor/cuda_plugin.h"
 #include "wmtp/training/checkpoints/resume.h"
 #include "wmtp/training/checkpoints/state_check.h"
+#include "wmtp/training/exports/token_ids.h"
 #include "wmtp/training/flops.h"
+#include "wmtp/training/model_name.h"
 #include "wmtp/training/run/run_flops.h"
 #include "wmtp/training/run/run_memory.h"
 #include "wmtp/training/run/validation_record.h"
@@ -40,7 +41,7 @@ CheckpointSite checkpoint_site(const config::ResolvedConfig& resolved,
   const config::Config& config = resolved.config;
   CheckpointSite site;
   site.save_dir = config.checkpoint.save_dir;
-  site.model = config::policy_name(config);
+  site.model = model_name(config);
   site.run_id = options.run_id;
   site.start_id = options.start_id;
   site.config_yaml = resolved.to_yaml();
@@ -105,6 +106,8 @@ Trainer::Trainer(const config::ResolvedConfig& config, const RunSite& site,
       saves_({config_.checkpoint.save_checkpoint_every, config_.checkpoint.save_every_steps},
              data_.train().size()) {
   if (stage_.frozen()) signals_.follow(*stage_.frozen());
+  if (site_.rank == 0)  // who writes checkpoints and the export
+    settle_token_ids(policy_.assemble.model, policy_.generation_config, &data_.tokenizer());
   state_.cursor = data_.train().cursor_at(0, 0);
   // Rank 0 writes and compares it.
   const std::string base_fingerprint = site_.rank == 0 ? policy_.base_fingerprint() : "";
@@ -124,8 +127,8 @@ void Trainer::tell_progress() {
 }
 
 void Trainer::resume(const std::string& base_fingerprint) {
-  auto found = find_state({config_, config::policy_name(config_), options_.run_id,
-                           options_.start_id, options_.allow_fresh_start},
+  auto found = find_state({config_, model_name(config_), options_.run_id, options_.start_id,
+                           options_.allow_fresh_start},
                           session_);
   if (!found) return model_->runtime().fill(policy_.fill);
   Resumption resumption{found->name, found->state.layout.world_size, {}};

@@ -1,0 +1,139 @@
+#include "wmtp/cli/run_outlook.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "wmtp/cli/rank_run.h"
+#include "wmtp/comm/launch_env.h"
+#include "wmtp/config/derived.h"
+
+namespace wmtp::cli {
+namespace {
+
+struct PlannedPlace {
+  training::RunSite site;
+  bool other_machine = false;  // the run is meant for one with more memory
+  bool limit_known = true;
+};
+
+PlannedPlace place_of(const config::Config& config, int ranks) {
+  PlannedPlace place;
+  place.site.world = ranks;
+  place.site.environment = comm::process_environment();
+  comm::LaunchEnv launch;
+  launch.world = launch.local_world = ranks;
+  const std::string wish(config::name_of(config.runtime.device));
+  try {
+    place.site.device = choose_device(launch, {wish, config.distributed.allow_shared_gpu});
+  } catch (const Error&) {
+    if (wish != "cuda") throw;
+    place.site.device = c10::Device(c10::DeviceType::CUDA, 0);
+    place.site.memory_bytes = std::numeric_limits<std::int64_t>::max() / 2;
+    place.limit_known = false;
+    return place;
+  }
+  place.site.memory_bytes = rank_memory(config, ranks, place.site.device);
+  place.other_machine = wish == "auto" && place.site.device.is_cpu();
+  return place;
+}
+
+// The key that a fact begins with, or that it is told of; null: none of the configuration's.
+const config::ResolvedKey* key_of(const config::ResolvedConfig& resolved,
+                                  const training::InputProblem& problem) {
+  const config::ResolvedKey* found = nullptr;
+  for (const config::ResolvedKey& key : resolved.keys) {
+    const char after = problem.fact.c_str()[std::min(key.key.size(), problem.fact.size())];
+    if (problem.fact.starts_with(key.key) && (after == ':' || after == '.' || after == ' '))
+      return &key;
+    if (key.key == problem.key) found = &key;
+  }
+  return found;
+}
+
+ShownProblem shown(const config::ResolvedConfig& resolved, const training::InputProblem& problem,
+                   const std::string& stage_file) {
+  const config::ResolvedKey* key = key_of(resolved, problem);
+  ShownProblem one{problem.kind, stage_file, problem.fact, problem.hint};
+  if (!key) return one;
+  if (!problem.fact.starts_with(key->key)) one.text = fmt::format("{}: {}", key->key, problem.fact);
+  if (key->origin != "built-in" && !key->origin.starts_with("derived")) one.where = key->origin;
+  return one;
+}
+
+double gib(std::int64_t bytes) {
+  return static_cast<double>(bytes) / (1 << 30);
+}
+
+template <class T>
+nlohmann::ordered_json or_null(const std::optional<T>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+}
+
+}  // namespace
+
+CheckedRun check_files(const config::ResolvedConfig& resolved, int ranks, bool read_files,
+                       const std::string& stage_file) {
+  const config::Config& config = resolved.config;
+  CheckedRun checked;
+  checked.ranks = ranks;
+  checked.accumulation = config::accumulation_steps(config, ranks);
+  training::RunCheck check;
+  if (read_files) {
+    const PlannedPlace place = place_of(config, ranks);
+    check = training::check_run(config, place.site, place.other_machine);
+    checked.device = place.site.device.is_cuda() ? "cuda" : "cpu";
+    if (place.limit_known) checked.memory_bytes = place.site.memory_bytes;
+  } else {
+    training::RunSite site;
+    site.world = ranks;
+    check = training::check_without_files(config, site);
+  }
+  checked.outlook = check.outlook;
+  for (const training::InputProblem& problem : check.problems)
+    checked.problems.push_back(shown(resolved, problem, stage_file));
+  return checked;
+}
+
+std::string CheckedRun::text(const config::Config& config) const {
+  const std::string_view about = outlook.about ? "about " : "";
+  std::string lines;
+  if (outlook.steps)
+    lines += fmt::format("steps: {}{}\n", outlook.counted ? about : "at most ", *outlook.steps);
+  if (outlook.rows)
+    lines += fmt::format("rows: {}{}{}\n", about, *outlook.rows,
+                         outlook.about ? " (not indexed yet)" : "");
+  lines += fmt::format(
+      "tokens a step: at most {} (batch_size {} x accumulation {} x ranks {}, {} tokens each)\n",
+      outlook.tokens_per_step, config.training.batch_size, accumulation, ranks,
+      config.dataset.max_length);
+  if (outlook.trained_parameters)
+    lines += fmt::format("trained parameters: {} of {}\n", *outlook.trained_parameters,
+                         *outlook.parameters);
+  if (outlook.memory_bytes && memory_bytes > 0)
+    lines += fmt::format("memory: {:.2f} GiB of {:.2f} GiB a rank ({})\n",
+                         gib(*outlook.memory_bytes), gib(memory_bytes), device);
+  else if (outlook.memory_bytes)
+    lines += fmt::format("memory: {:.2f} GiB a rank ({}, of which there is none here)\n",
+                         gib(*outlook.memory_bytes), device);
+  return lines + fmt::format("ranks: {}\n", ranks);
+}
+
+nlohmann::ordered_json CheckedRun::fields() const {
+  const std::optional<std::int64_t> limit =
+      memory_bytes > 0 ? std::optional(memory_bytes) : std::nullopt;
+  return {
+      {"steps", or_null(outlook.steps)},
+      {"rows", or_null(outlook.rows)},
+      {"indexed", outlook.counted && !outlook.about},
+      {"tokens_per_step", outlook.tokens_per_step},
+      {"trained_parameters", or_null(outlook.trained_parameters)},
+      {"parameters", or_null(outlook.parameters)},
+      {"memory_bytes", or_null(outlook.memory_bytes)},
+      {"memory_limit_bytes", or_null(limit)},
+      {"device", device.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(device)},
+      {"ranks", ranks},
+      {"gradient_accumulation_steps", accumulation}};
+}
+
+}  // namespace wmtp::cli
