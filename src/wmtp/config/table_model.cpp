@@ -60,7 +60,8 @@ void add_value_model_rows(std::vector<Row>& rows) {
 }
 
 void add_reference_rows(std::vector<Row>& rows) {
-  add(rows, WMTP_KEY(models.reference.name), "Label of the reference model: summary.json, report, model card");
+  add(rows, WMTP_KEY(models.reference.name),
+      "Label of the reference model: summary.json, report, model card");
   add(rows, WMTP_KEY(models.reference.path),
       "rho1: the reference model; exactly one of path, checkpoint_path")
       .must_exist();
@@ -85,7 +86,9 @@ void add_model_rows(std::vector<Row>& rows) {
       .needed();
   add(rows, WMTP_KEY(experiment.stage), "What is trained, and with which token weights").needed();
   add(rows, WMTP_KEY(experiment.description), "Free text: summary.json, report, model card").free();
-  add(rows, WMTP_KEY(experiment.tags), "Labels of the run, at most 64: summary.json, report, model card").free();
+  add(rows, WMTP_KEY(experiment.tags),
+      "Labels of the run, at most 64: summary.json, report, model card")
+      .free();
   add_policy_rows(rows);
   add_value_model_rows(rows);
   add_reference_rows(rows);

@@ -56,8 +56,8 @@ std::string hash_weights(const FrozenPlan& frozen) {
       digest.update(fmt::format("{} {}\n", param.name, param.numel()));
       for (std::int64_t begin = 0; begin < param.numel(); begin += kChunk) {
         const DType dtype = unit.full_precision ? frozen.options.dtype : stored(frozen);
-        const Tensor part = at::empty({std::min(kChunk, param.numel() - begin)},
-                                      at::TensorOptions().dtype(dtype));
+        const Tensor part =
+            at::empty({std::min(kChunk, param.numel() - begin)}, at::TensorOptions().dtype(dtype));
         frozen.source.fill(param, begin, part);
         digest.update({static_cast<const std::byte*>(part.const_data_ptr()), part.nbytes()});
       }
