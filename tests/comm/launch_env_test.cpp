@@ -201,6 +201,17 @@ TEST(LaunchEnv, TokenIsNeverShown) {
               testing::Contains(testing::HasSubstr("head:29500, served by torchrun's agent")));
 }
 
+TEST(LaunchEnv, WhatNcclIsToldOtherwiseIsToldTheUser) {
+  ::setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", 1);
+  ::setenv("TORCH_NCCL_BLOCKING_WAIT", "1", 1);
+  EXPECT_THAT(prepare_nccl_environment(),
+              testing::ElementsAre(testing::StartsWith("TORCH_NCCL_ASYNC_ERROR_HANDLING=1 is over"),
+                                   testing::StartsWith("TORCH_NCCL_BLOCKING_WAIT=1 is dropped")));
+  EXPECT_STREQ(::getenv("TORCH_NCCL_ASYNC_ERROR_HANDLING"), "2");
+  EXPECT_EQ(::getenv("TORCH_NCCL_BLOCKING_WAIT"), nullptr);
+  EXPECT_THAT(prepare_nccl_environment(), testing::IsEmpty()) << "as it should be, or not set";
+}
+
 TEST(LaunchEnv, Threads) {
   const LaunchEnv agent = of(kTorchrun);
   EXPECT_EQ(choose_threads(agent, 0, 32), 8)

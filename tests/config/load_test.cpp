@@ -241,7 +241,7 @@ class DerivedTest : public ConfigTest {};
 TEST_F(DerivedTest, ModeAndStage) {
   LoadRequest wanted = request(minimal());
   wanted.check_available = false;
-  wanted.overrides = {"training.td_lambda=0.9"};
+  wanted.overrides = {"experiment.stage=verifiable", "training.td_lambda=0.9"};
   const ResolvedConfig gae = load_config(wanted);
   EXPECT_EQ(gae.config.training.td.mode, TdMode::gae);
   EXPECT_EQ(gae.config.training.td.lambda, 0.9);

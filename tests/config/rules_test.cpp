@@ -155,8 +155,95 @@ TEST_F(RulesTest, NoticesAreNoErrors) {
   wanted.overrides = {"training.td.beta=2", "training.max_steps=5",
                       "training.lr_scheduler.warmup_steps=9"};
   EXPECT_THAT(load_config(wanted).notices,
-              ElementsAre("training.td is not used by stage baseline",
-                          "training.lr_scheduler.warmup_steps 9 is cut to 4, one below max_steps"));
+              ElementsAre("training.lr_scheduler.warmup_steps 9 is cut to 4, one below max_steps",
+                          "training.td is ignored: stage baseline does not use it"));
+}
+
+// Keys that cannot act beside the others.
+class InertKeysTest : public ConfigTest {
+ protected:
+  static std::string staged(const std::string& stage) {
+    std::string text = minimal();
+    return text.replace(text.find("baseline"), 8, stage);
+  }
+};
+
+TEST_F(InertKeysTest, WrittenForThisRunTheyAreRefused) {
+  const std::vector<std::string> model{"models.value_model.checkpoint_path=c"};
+  const auto with = [&](const char* override) {
+    return std::vector<std::string>{model[0], override};
+  };
+  EXPECT_THAT(problems(staged("verifiable"), with("training.value_head.dropout=0.5")),
+              ElementsAre("--override 2: training.value_head.dropout: has no effect here: "
+                          "value.source: model brings the critic's own head"));
+  EXPECT_THAT(problems(staged("verifiable"), with("training.value_loss.reduction=token")),
+              ElementsAre("--override 2: training.value_loss.reduction: has no effect here: "
+                          "value.source: model trains no values"));
+  EXPECT_THAT(problems(staged("verifiable"), with("training.value.coef=0.7")),
+              ElementsAre("--override 2: training.value.coef: has no effect here: value.source: "
+                          "model trains no values"));
+  EXPECT_THAT(problems(staged("verifiable"), {"training.value_loss.coef=2"}),
+              ElementsAre("--override 1: training.value_loss.coef: has no effect here: in stage "
+                          "verifiable the factor is training.value.coef"));
+  EXPECT_THAT(problems(staged("verifiable"), {"training.td.lambda=0.5"}),
+              ElementsAre("--override 1: training.td.lambda: has no effect here: training.td.mode "
+                          "is td0, which looks one token ahead"));
+  EXPECT_THAT(problems(staged("critic"), {"training.loss_normalization=weights"}),
+              ElementsAre("--override 1: training.loss_normalization: has no effect here: stage "
+                          "critic does not use it"));
+  EXPECT_THAT(problems("experiment: {name: run, stage: baseline}\nmodels: {policy: {path: m}}\n"
+                       "dataset: {train: d}\ntraining: {learning_rate: 1, td: {beta: 2}}\n"),
+              ElementsAre("stage.yaml:4:41: training.td.beta: has no effect here: stage baseline "
+                          "does not use it"));
+  EXPECT_THAT(problems(minimal(), {"training.loss_normalization=weights_joint"}), IsEmpty());
+  EXPECT_THAT(problems(minimal(), {"training.td.beta=0.9"}), IsEmpty());  // its default
+}
+
+TEST_F(InertKeysTest, InheritedTheyAreIgnoredWithANotice) {
+  test::write_file(dir_ / "base.yaml",
+                   "training: {td: {mode: gae, beta: 2}, value_head: {dropout: 0.5}}\n"
+                   "models: {value_model: {checkpoint_path: c}}\n");
+  const std::string text = minimal() + "extends: base.yaml\n";
+  const ResolvedConfig resolved = load(text);
+  EXPECT_THAT(resolved.notices,
+              testing::UnorderedElementsAre(
+                  "training.td is ignored: stage baseline does not use it",
+                  "training.value_head is ignored: stage baseline does not use it",
+                  "models.value_model is ignored: stage baseline does not use it"));
+  EXPECT_EQ(resolved.config.training.td.beta, 0.9);
+  EXPECT_EQ(resolved.config.models.value_model.checkpoint_path, std::nullopt);
+  // What is printed loads again, without a word.
+  EXPECT_THAT(load(resolved.to_yaml()).notices, IsEmpty());
+  EXPECT_EQ(load(resolved.to_yaml()).hash(), resolved.hash());
+  // defaults.yaml is such a layer too; an override is not.
+  test::write_file(dir_ / "defaults.yaml", "training: {td: {beta: 2}}\n");
+  EXPECT_THAT(load(minimal()).notices,
+              ElementsAre("training.td is ignored: stage baseline does not use it"));
+  EXPECT_THAT(problems(minimal(), {"training.td.beta=2"}).size(), 1u);
+}
+
+TEST_F(InertKeysTest, WhatASwitchTurnsOffMayStay) {
+  const ResolvedConfig resolved = load(minimal(), {"training.lora.rank=4"});
+  EXPECT_THAT(resolved.notices, ElementsAre("training.lora is ignored: training.use_lora is off"));
+  EXPECT_EQ(resolved.config.training.lora.rank, 4);
+  EXPECT_THAT(load(minimal(), {"training.lora.rank=4", "training.use_lora=true"}).notices,
+              IsEmpty());
+}
+
+class ShapeFieldsTest : public ConfigTest {};
+
+TEST_F(ShapeFieldsTest, AreCheckedByName) {
+  EXPECT_THAT(problems(minimal(), {"models.policy.params={dim: 64, rope_theta: 10000.0, norm_eps: "
+                                   "1e-5, intermediate_size: 176}"}),
+              IsEmpty());
+  EXPECT_THAT(
+      problems(minimal(), {"models.policy.params={dim: 1.5, n_future_tokens: 4, width: 3}"}),
+      ElementsAre("--override 1: models.policy.params.dim: expected a whole number",
+                  "--override 1: models.policy.params.n_future_tokens: it has a key of its own, "
+                  "models.policy.n_future_tokens",
+                  "--override 1: models.policy.params.width: not a shape field; known are dim, "
+                  "n_layers, n_heads, n_kv_heads, head_dim, ffn_dim, vocab_size, max_positions, "
+                  "rope_theta, norm_eps"));
 }
 
 class AvailabilityTest : public ConfigTest {};

@@ -117,6 +117,30 @@ TEST(Html, EscapesWhatCouldBeMarkup) {
             "&lt;a href=&quot;x&quot;&gt;&amp;&#39;\xEF\xBF\xBD\n");
 }
 
+TEST(Report, LabelsAreShownAndHarmless) {
+  TempDir run;
+  write_file(run / "metrics.jsonl", kTwoSteps);
+  write_file(
+      run / "config.yaml",
+      "experiment: {description: \"<b>bold</b> \\u001b[2Jline\\nnext\", tags: [one, \"<i>\"]}\n"
+      "dataset: {name: corpus}\nmodels: {reference: {name: ref}}\n");
+  const std::vector<RunData> runs{read_run(run.path())};
+  const std::string page = report_page(runs, false);
+  EXPECT_THAT(page, HasSubstr("&lt;b&gt;bold&lt;/b&gt;"));
+  EXPECT_THAT(page, HasSubstr("<td>one, &lt;i&gt;</td>"));
+  EXPECT_THAT(page, HasSubstr("<td>corpus</td>"));
+  EXPECT_THAT(page, HasSubstr("<td>ref</td>"));
+  EXPECT_EQ(page.find('\x1b'), page.npos);
+  const std::string text = report_text(runs, false, false);
+  EXPECT_THAT(text, HasSubstr("description: <b>bold</b> \\x1b[2Jline\\nnext\n"));
+  EXPECT_THAT(text, HasSubstr("tags: one, <i>\n"));
+  EXPECT_EQ(text.find('\x1b'), text.npos);
+  const OrderedJson labels = report_json(runs, false)["runs"][0]["labels"];
+  EXPECT_EQ(labels["tags"], (std::vector<std::string>{"one", "<i>"}));
+  EXPECT_EQ(labels["reference"], "ref");
+  EXPECT_EQ(labels["dataset"], "corpus");
+}
+
 TEST(Report, ComparisonListsDifferingKeysOnly) {
   TempDir a, b;
   write_file(a / "metrics.jsonl", kTwoSteps);

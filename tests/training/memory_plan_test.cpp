@@ -114,6 +114,32 @@ TEST(MemoryPlan, EqualsWhatAFrozenModelAllocates) {
     }
 }
 
+// Stored in fewer bits than they are computed with: half the weights, and slots to widen them in.
+TEST(MemoryPlan, FrozenWeightsInTheirOwnDtype) {
+  const auto gather = comm::make_single("g", c10::Device(c10::kCPU)),
+             reduce = comm::make_single("r", c10::Device(c10::kCPU));
+  ModelSource source;
+  source.config = model::preset("small");
+  source.config.num_blocks = 24;
+  source.fill = [](const layout::ParamSpec&, std::int64_t, const Tensor&) {};
+  std::int64_t bytes[2];
+  for (const bool rounded : {false, true}) {
+    FrozenModelOptions options;
+    if (rounded) options.stored_dtype = kBFloat16;
+    const FrozenModel model(source, options, {gather.get(), reduce.get()});
+    MemoryRequest request;
+    request.model = source.config;
+    request.other = frozen_request(source.config, /*shard=*/false);
+    request.other->dtype = kFloat32;
+    request.other->stored_dtype = options.stored_dtype;
+    EXPECT_EQ(plan_memory(request).other_bytes, model.state_bytes()) << rounded;
+    bytes[rounded] = model.state_bytes();
+  }
+  const model::ModelConfig read = model::next_token_model(source.config);
+  const std::int64_t root = 4 * (2 * read.vocab_size * read.dim + read.dim);
+  EXPECT_EQ(bytes[1], bytes[0] / 2 + root + 2 * 4 * read.block_parameters());
+}
+
 TEST(MemoryPlan, ActivationsPerTokenOfTheSevenB) {
   const auto config = model::preset("llama-mtp-7b");
   EXPECT_EQ(activation_bytes(config, model::Recompute::block, 2), 8192);
@@ -153,6 +179,9 @@ TEST(MemoryPlan, EqualsWhatIsAllocated) {
           options.parallel.param_dtype = dtype;
           options.adamw.recipe = recipe;
           options.groups.groups = {{.name = "policy", .learning_rate = 1e-3, .weight_decay = 0}};
+          expect_as_allocated(options);
+          if (!adapters) continue;
+          options.parallel.frozen_dtype = kBFloat16;
           expect_as_allocated(options);
         }
 }

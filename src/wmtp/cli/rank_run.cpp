@@ -171,7 +171,9 @@ int run_as_rank(const Session& session, RankRun run,
   const c10::Device device = run.options.device;
   run.options.leave = leave_at_once(run.launch.rank, note);
   if (device.is_cuda()) {
-    comm::prepare_nccl_environment();
+    const std::vector<std::string> notices = comm::prepare_nccl_environment();
+    if (run.launch.rank == 0)
+      for (const std::string& notice : notices) log::warn("comm", "{}", notice);
     run.options.nccl = reinterpret_cast<comm::NcclFactory>(cuda_tables().nccl_factory);
   }
   if (run.launch.world > 1) raise_descriptor_limit();

@@ -257,9 +257,23 @@ int affinity_cores() {
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-void prepare_nccl_environment() {
-  ::setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2", 1);
-  ::unsetenv("TORCH_NCCL_BLOCKING_WAIT");
+std::vector<std::string> prepare_nccl_environment() {
+  constexpr const char *kHandling = "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+                       *kBlocking = "TORCH_NCCL_BLOCKING_WAIT";
+  const EnvLookup environment = process_environment();
+  std::vector<std::string> notices;
+  if (const auto found = environment(kHandling); found && *found != "2")
+    notices.push_back(
+        fmt::format("{}={} is overwritten with 2: errors of NCCL are reported by the watchdog",
+                    kHandling, *found));
+  if (const auto found = environment(kBlocking); found && *found != "0")
+    notices.push_back(
+        fmt::format("{}={} is dropped: distributed.step_timeout_s bounds how long a collective may "
+                    "take",
+                    kBlocking, *found));
+  ::setenv(kHandling, "2", 1);
+  ::unsetenv(kBlocking);
+  return notices;
 }
 
 }  // namespace wmtp::comm

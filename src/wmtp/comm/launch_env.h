@@ -61,7 +61,8 @@ int choose_threads(const LaunchEnv& launch, int configured, int affinity_cores);
 int affinity_cores();  // cores this process may run on
 
 // Sets TORCH_NCCL_ASYNC_ERROR_HANDLING=2 (errors reach wmtp instead of aborting the process) and
-// drops TORCH_NCCL_BLOCKING_WAIT. REQUIRES: before any communicator and any thread.
-void prepare_nccl_environment();
+// drops TORCH_NCCL_BLOCKING_WAIT. Returns a notice for each that was set otherwise. REQUIRES:
+// before any communicator and any thread.
+std::vector<std::string> prepare_nccl_environment();
 
 }  // namespace wmtp::comm

@@ -84,6 +84,10 @@ Resume class: **S** must be the same when a run is resumed (unless named in `che
 **F** may change freely, **H** belongs to the machine and is never compared. A key marked `*` is not acted on
 in this version: any value but its default is refused.
 
+A key that cannot act beside the others (`training.td.*` outside verifiable, `training.td.lambda` without gae) is refused
+if the stage file or an override writes it, and ignored with a notice if it comes from `defaults.yaml` or an extended
+file. What stands behind a switch that is off (`training.lora.*` without `use_lora`) may stay: a notice says so.
+
 Accepted other names: `training.scheduler` for `training.lr_scheduler`; `training.td_lambda`, `beta`,
 `weight_clip_min`, `weight_clip_max`, `td_ema_momentum`, `td_ema_warmup_steps` for the keys of `training.td`;
 `training.rho1_mode`, `k_percent`, `value_coef`; `true` and `false` for `activation_checkpointing` (block, none);

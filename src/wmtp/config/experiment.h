@@ -40,7 +40,7 @@ struct PolicyModel {
   ModelLocation path;
   std::optional<ModelLocation> tokenizer_path;
   std::optional<std::string> name;
-  DType dtype = DType::bf16;
+  std::optional<DType> dtype;  // of frozen weights; null: as they are computed with
   WeightInit init = WeightInit::pretrained;
   std::optional<std::int64_t> n_future_tokens;
   AddHeads add_heads = AddHeads::copy;
@@ -49,14 +49,14 @@ struct PolicyModel {
 
 struct ValueModel {
   std::optional<ModelLocation> path, checkpoint_path, base_model_path, tokenizer_path;
-  DType dtype = DType::bf16;
+  std::optional<DType> dtype;  // of frozen weights; null: as they are computed with
   Placement placement = Placement::automatic;
 };
 
 struct ReferenceModel {
   std::optional<std::string> name;
   std::optional<ModelLocation> path, checkpoint_path, base_model_path;
-  DType dtype = DType::bf16;
+  std::optional<DType> dtype;  // of frozen weights; null: as they are computed with
   Placement placement = Placement::automatic;
 };
 

@@ -7,12 +7,14 @@
 
 #include "wmtp/config/canonical.h"
 #include "wmtp/config/derived.h"
+#include "wmtp/config/inert_keys.h"
 #include "wmtp/config/input_paths.h"
 #include "wmtp/config/interpolate.h"
 #include "wmtp/config/layers.h"
 #include "wmtp/config/problems.h"
 #include "wmtp/config/rules.h"
 #include "wmtp/config/schema.h"
+#include "wmtp/config/shape_fields.h"
 #include "wmtp/core/checksum.h"
 
 namespace wmtp::config {
@@ -42,7 +44,9 @@ class Loader {
       derived_ = derive_defaults(result_.config, layers_.gae_implied,
                                  [&](auto key) { return is_written(key); });
       if (request_.check_available) refuse_unavailable();
+      if (request_.check_available) refuse_unknown_params();
       check_rules();
+      if (!failed_.contains("experiment.stage")) drop_inert();
       if (request_.check_paths) check_inputs();
     }
     problems_.throw_if_any();
@@ -86,6 +90,14 @@ class Loader {
   }
 
   void refuse_unavailable();
+  void refuse_unknown_params();
+  void drop_inert();
+  Config without(const std::set<std::string, std::less<>>& keys, std::vector<Derivation>& derived);
+  // In the stage file itself or on the command line, not in what it builds upon.
+  bool is_written_here(const Row& row) const {
+    const int source = place_of(row).source;
+    return source == layers_.stage_file.source || problems_.is_override(source);
+  }
   void check_rules();
   void check_inputs();
   void describe_keys();
@@ -103,16 +115,11 @@ class Loader {
 
 // A key that nothing acts on may only have the value it would have unwritten.
 void Loader::refuse_unavailable() {
-  Config unwritten = result_.config;
-  for (std::size_t i = 0; i < rows().size(); ++i) {
-    const Row& row = rows()[i];
-    if (row.available || !layers_.written[i]) continue;
-    const auto value = interpolator_.resolve(i, node_of(schema().default_of(row)));
-    assign(row, value ? &*value : nullptr, unwritten);
-  }
-  derive_defaults(unwritten, false, [&](std::string_view key) {
-    return schema().find(key)->available && is_written(key);
-  });
+  std::set<std::string, std::less<>> later;
+  for (const Row& row : rows())
+    if (!row.available) later.insert(row.key);
+  std::vector<Derivation> ignored;
+  const Config unwritten = without(later, ignored);
   for (const Row& row : rows()) {
     if (!is_written(row.key) || failed_.contains(row.key)) continue;
     const OrderedJson value = row.value(result_.config);
@@ -128,6 +135,65 @@ void Loader::refuse_unavailable() {
   }
 }
 
+void Loader::refuse_unknown_params() {
+  constexpr const char* kKey = "models.policy.params";
+  if (!is_written(kKey) || failed_.contains(kKey)) return;
+  for (const auto& [name, value] : result_.config.models.policy.params.items())
+    if (const std::string fact = shape_field_problem(name, value); !fact.empty())
+      problems_.add(place_of(*schema().find(kKey)), fmt::format("{}.{}", kKey, name), fact);
+}
+
+// The configuration as it would be had nobody written `keys`.
+Config Loader::without(const std::set<std::string, std::less<>>& keys,
+                       std::vector<Derivation>& derived) {
+  Config config;
+  for (std::size_t i = 0; i < rows().size(); ++i) {
+    const Row& row = rows()[i];
+    if (failed_.contains(row.key)) continue;
+    if (!keys.contains(row.key)) {
+      assign(row, interpolator_.value(i), config);
+    } else if (const auto value = interpolator_.resolve(i, node_of(schema().default_of(row)))) {
+      assign(row, &*value, config);
+    }
+  }
+  derived = derive_defaults(config, layers_.gae_implied && !keys.contains("training.td.mode"),
+                            [&](auto key) { return is_written(key) && !keys.contains(key); });
+  return config;
+}
+
+// A key that cannot act beside the others is refused where the user has written it for this run,
+// and otherwise ignored: the run then has its default, so that what is printed loads again. What
+// stands behind a switch that is off keeps its value.
+void Loader::drop_inert() {
+  std::set<std::string, std::less<>> inert, dropped;
+  for (const Row& row : rows()) {
+    const InertRule* rule = inert_rule(row.key, result_.config);
+    if (!rule || !row.available) continue;
+    inert.insert(row.key);
+    if (!rule->switched) dropped.insert(row.key);
+  }
+  std::vector<Derivation> derived;
+  const Config unwritten = without(inert, derived);
+  std::set<std::string> told;
+  for (const std::string& key : inert) {
+    const Row& row = *schema().find(key);
+    // A resolved file names all keys.
+    const bool same = row.value(result_.config) == row.value(unwritten);
+    if (same || !is_written(key) || failed_.contains(key)) continue;
+    const InertRule& rule = *inert_rule(key, result_.config);
+    const std::string reason = rule.reason(result_.config);
+    const std::string notice = fmt::format("{} is ignored: {}", rule.subject(), reason);
+    if (request_.check_available && !rule.switched && is_written_here(row))
+      problems_.add(place_of(row), key, "has no effect here: " + reason);
+    else if (told.insert(notice).second)
+      result_.notices.push_back(notice);
+  }
+  if (!problems_.empty()) return;
+  result_.config = without(dropped, derived_);
+  for (const std::string& key : dropped)
+    layers_.written[schema().index(*schema().find(key))].reset();
+}
+
 void Loader::check_rules() {
   const auto fail = [&](std::initializer_list<std::string_view> keys, std::string fact) {
     for (const std::string_view key : keys)
@@ -140,9 +206,7 @@ void Loader::check_rules() {
       }
     problems_.add(place, *keys.begin(), fact);
   };
-  const RuleContext context{result_.config, request_.world_size,
-                            [&](std::string_view key) { return is_written(key); }, fail,
-                            result_.notices};
+  const RuleContext context{result_.config, request_.world_size, fail, result_.notices};
   check_model_rules(context);
   check_data_rules(context);
   if (!failed_.contains("experiment.stage")) check_objective_rules(context);
@@ -174,7 +238,7 @@ void Loader::describe_keys() {
   for (std::size_t i = 0; i < rows().size(); ++i) {
     const Row& row = rows()[i];
     ResolvedKey key{row.key, row.value(result_.config), "", origin_of(row), row.resume, row.agreed};
-    if (!row.type.path && any_from_env(*interpolator_.value(i))) {
+    if (layers_.written[i] && !row.type.path && any_from_env(*interpolator_.value(i))) {
       key.digest = sha256_hex(canonical_json(key.value)).substr(0, 16);
       key.value = json_of(raw_[i]);
     }

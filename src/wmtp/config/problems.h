@@ -32,6 +32,9 @@ class Problems {
 
   void add(Place place, std::string_view key, std::string_view fact);
   bool empty() const { return found_.empty(); }
+  bool is_override(int source) const {
+    return source >= 0 && !sources_[static_cast<std::size_t>(source)].is_file;
+  }
   std::size_t size() const { return found_.size(); }
   std::string locate(Place place, bool with_column = true) const;  // "file:line:column"
   void throw_if_any() const;

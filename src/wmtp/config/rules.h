@@ -14,7 +14,6 @@ namespace wmtp::config {
 struct RuleContext {
   const Config& config;
   std::optional<int> world_size;
-  std::function<bool(std::string_view)> is_written;
   // Reports a breach that these keys make together, under the name of the first.
   std::function<void(std::initializer_list<std::string_view> keys, std::string fact)> fail;
   std::vector<std::string>& notices;

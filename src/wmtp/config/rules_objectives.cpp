@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "wmtp/config/rules.h"
-#include "wmtp/config/schema.h"
 
 namespace wmtp::config {
 namespace {
@@ -79,37 +78,6 @@ void check_rho1(const RuleContext& context) {
                  "stage rho1 needs exactly one of models.reference.path and checkpoint_path");
 }
 
-struct StageSection {
-  const char* prefix;
-  bool (*used_by)(Stage);
-};
-
-constexpr StageSection kStageSections[] = {
-    {"models.value_model.", [](Stage s) { return s == Stage::critic || s == Stage::verifiable; }},
-    {"models.reference.", [](Stage s) { return s == Stage::rho1; }},
-    {"training.td.", [](Stage s) { return s == Stage::verifiable; }},
-    {"training.control.", [](Stage s) { return s == Stage::verifiable; }},
-    {"training.value.", [](Stage s) { return s == Stage::verifiable; }},
-    {"training.value_head.", [](Stage s) { return s == Stage::critic || s == Stage::verifiable; }},
-    {"training.value_loss.", [](Stage s) { return s == Stage::critic || s == Stage::verifiable; }},
-    {"training.rho1.", [](Stage s) { return s == Stage::rho1; }},
-};
-
-void note_unused_sections(const RuleContext& context) {
-  const Stage stage = context.config.experiment.stage;
-  for (const StageSection& section : kStageSections) {
-    if (section.used_by(stage)) continue;
-    for (const Row& row : schema().rows()) {
-      if (!row.key.starts_with(section.prefix) || !context.is_written(row.key)) continue;
-      if (row.value(context.config) == schema().default_of(row))
-        continue;  // a resolved file names all keys
-      context.notices.push_back(fmt::format("{} is not used by stage {}",
-                                            row.key.substr(0, row.key.rfind('.')), name_of(stage)));
-      break;
-    }
-  }
-}
-
 }  // namespace
 
 void check_objective_rules(const RuleContext& context) {
@@ -126,7 +94,6 @@ void check_objective_rules(const RuleContext& context) {
       check_rho1(context);
       break;
   }
-  note_unused_sections(context);
 }
 
 }  // namespace wmtp::config

@@ -7,7 +7,7 @@ namespace {
 void add_input_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(dataset.train), "Training files").needed().must_exist();
   add(rows, WMTP_KEY(dataset.validation), "Validation files; null = no validation").must_exist();
-  add(rows, WMTP_KEY(dataset.name), "Label only");
+  add(rows, WMTP_KEY(dataset.name), "Label of the data: summary.json, report, model card");
   add(rows, WMTP_KEY(dataset.format), "auto = by file name and first row");
   add(rows, WMTP_KEY(dataset.max_length),
       "Tokens of a sequence at most; not beyond the model's positions")

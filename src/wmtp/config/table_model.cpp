@@ -21,8 +21,11 @@ void add_policy_rows(std::vector<Row>& rows) {
       "left (its `final`, a checkpoint), else the last part of path, lower case, other characters "
       "as _");
   add(rows, WMTP_KEY(models.policy.dtype),
-      "Storage of frozen weights and default of exports; trained weights follow "
+      "Storage of frozen weights, and of exports; null = frozen ones as the files give them, in "
+      "the "
+      "dtype they are computed with, exports in bf16; trained weights follow "
       "training.optimizer.precision")
+      .free()
       .also(kDTypeSpellings);
   add(rows, WMTP_KEY(models.policy.init),
       "random: weights drawn from runtime.seed (a preset or a config.json is enough)");
@@ -49,14 +52,17 @@ void add_value_model_rows(std::vector<Row>& rows) {
       "Tokenizer of the value model; null = beside it")
       .must_exist()
       .later();
-  add(rows, WMTP_KEY(models.value_model.dtype), "Storage of its frozen weights")
+  add(rows, WMTP_KEY(models.value_model.dtype),
+      "Storage of its frozen weights; null = as the files give them, bf16 on a GPU")
+      .free()
       .also(kDTypeSpellings);
   add(rows, WMTP_KEY(models.value_model.placement), "auto = replicate if the memory plan allows")
       .host();
 }
 
 void add_reference_rows(std::vector<Row>& rows) {
-  add(rows, WMTP_KEY(models.reference.name), "Label of the reference model");
+  add(rows, WMTP_KEY(models.reference.name),
+      "Label of the reference model: summary.json, report, model card");
   add(rows, WMTP_KEY(models.reference.path),
       "rho1: the reference model; exactly one of path, checkpoint_path")
       .must_exist();
@@ -65,7 +71,9 @@ void add_reference_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(models.reference.base_model_path),
       "Base of a LoRA-only checkpoint or adapter, in place of the one it names")
       .must_exist();
-  add(rows, WMTP_KEY(models.reference.dtype), "Storage of its frozen weights")
+  add(rows, WMTP_KEY(models.reference.dtype),
+      "Storage of its frozen weights; null = as the files give them, bf16 on a GPU")
+      .free()
       .also(kDTypeSpellings);
   add(rows, WMTP_KEY(models.reference.placement), "auto = replicate if the memory plan allows")
       .host();
@@ -78,8 +86,10 @@ void add_model_rows(std::vector<Row>& rows) {
       "Run folder, MLflow run name and S3 prefix; letters, digits and ._- only, at most 128")
       .needed();
   add(rows, WMTP_KEY(experiment.stage), "What is trained, and with which token weights").needed();
-  add(rows, WMTP_KEY(experiment.description), "Free text").free();
-  add(rows, WMTP_KEY(experiment.tags), "Labels of the run, at most 64").free();
+  add(rows, WMTP_KEY(experiment.description), "Free text: summary.json, report, model card").free();
+  add(rows, WMTP_KEY(experiment.tags),
+      "Labels of the run, at most 64: summary.json, report, model card")
+      .free();
   add_policy_rows(rows);
   add_value_model_rows(rows);
   add_reference_rows(rows);

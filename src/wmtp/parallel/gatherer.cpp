@@ -9,10 +9,11 @@
 namespace wmtp::parallel {
 namespace {
 
-// Frozen weights that are whole and on the device are used where they lie.
+// Frozen weights that are whole, on the device and of the compute dtype are used where they lie.
 bool gathers_frozen(const UnitState& state, c10::Device device) {
-  return state.frozen.defined() && (state.plan.frozen.padded_numel() > state.frozen.numel() ||
-                                    state.frozen.device() != device);
+  return state.frozen.defined() &&
+         (state.plan.frozen.padded_numel() > state.frozen.numel() ||
+          state.frozen.device() != device || state.frozen.scalar_type() != state.compute_dtype);
 }
 
 std::int64_t buffer_numel(const UnitState& state, c10::Device device) {
@@ -29,7 +30,7 @@ Gatherer::Gatherer(const std::vector<UnitState>& states, const ParallelOptions& 
   for (std::size_t u = 0; u < states_.size(); ++u) {
     if (!needs_buffer(states_[u])) continue;
     const std::int64_t numel = buffer_numel(states_[u], options_.device);
-    if (states_[u].plan.kept || options_.strategy == Strategy::shard_grad_op) {
+    if (has_own_buffer(states_[u])) {
       const auto tensor_options =
           at::TensorOptions().dtype(states_[u].compute_dtype).device(options_.device);
       kept_[u].storage = at::empty({numel}, tensor_options);
@@ -54,6 +55,12 @@ bool Gatherer::aliases(const UnitState& state) const {
   return whole_trained && !gathers_frozen(state, options_.device);
 }
 
+// A whole copy of frozen weights that are stored in fewer bits would undo what that saves.
+bool Gatherer::has_own_buffer(const UnitState& state) const {
+  return state.plan.kept ||
+         (options_.strategy == Strategy::shard_grad_op && !gathers_frozen(state, options_.device));
+}
+
 void Gatherer::begin_pass(int kind) {
   auto [entry, fresh] = recorded_.try_emplace(kind);
   order_ = &entry->second;
@@ -76,8 +83,7 @@ UnitWeights Gatherer::acquire(UnitId id, bool backward) {
   if (buffer.holds != static_cast<int>(unit)) fetch(unit, buffer);
   buffer.in_use = true;
   buffer.awaited = false;
-  const bool slotted = !kept_.contains(unit);
-  if (slotted && order_) {
+  if (!state.plan.kept && order_) {
     if (recording_) {
       order_->push_back(unit);
     } else {
@@ -117,7 +123,8 @@ std::int64_t Gatherer::buffer_bytes() const {
 }
 
 Gatherer::Buffer* Gatherer::holder_of(std::size_t unit) {
-  if (auto kept = kept_.find(unit); kept != kept_.end()) return &kept->second;
+  if (auto kept = kept_.find(unit); kept != kept_.end())
+    return kept->second.holds == static_cast<int>(unit) ? &kept->second : nullptr;
   for (Buffer& slot : slots_)
     if (slot.holds == static_cast<int>(unit)) return &slot;
   return nullptr;
@@ -132,6 +139,7 @@ Gatherer::Buffer* Gatherer::free_slot() {
 }
 
 Gatherer::Buffer& Gatherer::buffer_of(std::size_t unit) {
+  if (auto kept = kept_.find(unit); kept != kept_.end()) return kept->second;
   Buffer* buffer = holder_of(unit);
   if (!buffer) buffer = free_slot();
   WMTP_CHECK(buffer, "more units are held at once than there are gather slots");
@@ -180,10 +188,11 @@ void Gatherer::prefetch(bool backward) {
       if (!holder->in_use) holder->awaited = true;
       continue;
     }
-    Buffer* slot = free_slot();
-    if (!slot) return;
-    fetch(unit, *slot);
-    slot->awaited = true;
+    const auto kept = kept_.find(unit);
+    Buffer* buffer = kept != kept_.end() ? &kept->second : free_slot();
+    if (!buffer) return;
+    fetch(unit, *buffer);
+    buffer->awaited = true;
   }
 }
 

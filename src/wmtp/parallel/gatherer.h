@@ -1,8 +1,10 @@
 // Whole units of weights when they are needed. A unit is gathered into a persistent slot, the next
-// one while this one computes: the order of a pass is recorded the first time and prefetched from
-// then on. Units marked `kept`, and every unit under SHARD_GRAD_OP, have a buffer of their own and
-// are gathered once a step. THREADS: one. COLLECTIVE: all ranks acquire the same units in the same
-// order.
+// ones while this one computes: the order of a pass is recorded the first time and prefetched from
+// then on. Under SHARD_GRAD_OP every unit has a buffer of its own and is gathered once a step,
+// ahead of its use all the same; only where frozen weights are converted on the way does a unit
+// share the slots. Units marked `kept` always have their own buffer and stand at both ends of a
+// pass: they are not prefetched. THREADS: one. COLLECTIVE: all ranks acquire the same units in the
+// same order.
 #pragma once
 #include <map>
 #include <vector>
@@ -42,9 +44,10 @@ class Gatherer {
   };
 
   bool aliases(const UnitState& state) const;
+  bool has_own_buffer(const UnitState& state) const;
   bool needs_buffer(const UnitState& state) const { return !aliases(state); }
   Buffer& buffer_of(std::size_t unit);
-  Buffer* holder_of(std::size_t unit);
+  Buffer* holder_of(std::size_t unit);  // null: its weights are nowhere, nor on their way
   Buffer* free_slot();
   void fetch(std::size_t unit, Buffer& buffer);
   comm::Work fetch_bucket(const layout::BucketPlan& plan, const Tensor& shard, const Tensor& whole,

@@ -1,5 +1,6 @@
 // How a model is spread over ranks.
 #pragma once
+#include <optional>
 #include <string_view>
 
 #include "wmtp/tensor/dtype.h"
@@ -20,6 +21,8 @@ struct ParallelOptions {
   DType master_dtype = kFloat32;  // of trained weights as the optimizer sees them: fp32, bf16
   DType param_dtype = kFloat32;   // gather and compute
   DType reduce_dtype = kFloat32;  // gradients on the wire
+  // Frozen weights between uses; absent: param_dtype. Units of full precision keep theirs.
+  std::optional<DType> frozen_dtype = {};
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   bool cpu_offload = false;                         // shards and gradients in (pinned) host memory
   int prefetch_forward = 1, prefetch_backward = 1;  // units ahead

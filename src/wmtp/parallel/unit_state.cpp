@@ -57,8 +57,11 @@ std::vector<UnitState> make_unit_states(const std::vector<layout::UnitSpec>& uni
         state.copy = at::zeros(
             {size}, at::TensorOptions().dtype(state.compute_dtype).device(options.device));
     }
+    const DType stored = state.plan.full_precision
+                             ? state.compute_dtype
+                             : options.frozen_dtype.value_or(state.compute_dtype);
     if (const std::int64_t size = state.plan.frozen.shard_numel(); size > 0)
-      state.frozen = at::zeros({size}, shard_options(options, state.compute_dtype));
+      state.frozen = at::zeros({size}, shard_options(options, stored));
     states.push_back(std::move(state));
   }
   return states;

@@ -15,7 +15,7 @@ struct UnitState {
   DType compute_dtype = kFloat32;
   Tensor master;  // trained shard, padded; undefined if nothing is trained
   Tensor grad;    // of the master's shape, fp32 (fp64) whatever the master's dtype; padding stays 0
-  Tensor frozen;  // frozen shard (FULL_SHARD) or the whole, in the compute dtype
+  Tensor frozen;  // frozen shard (FULL_SHARD) or the whole, in frozen_dtype
   Tensor copy;    // the whole trained part in the compute dtype, where the optimizer keeps it up to
                   // date (NO_SHARD)
 };

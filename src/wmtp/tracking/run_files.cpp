@@ -7,6 +7,7 @@
 
 #include "wmtp/core/time.h"
 #include "wmtp/storage/atomic_file.h"
+#include "wmtp/tracking/shown_text.h"
 
 namespace wmtp::tracking {
 namespace {
@@ -67,6 +68,24 @@ void RunFiles::summary(const RunSummary& summary) const {
   write_object(folder_ / kSummaryFile, tracking::to_json(summary));
 }
 
+std::vector<std::pair<std::string, std::string>> RunLabels::shown() const {
+  std::string all_tags;
+  for (const std::string& tag : tags) all_tags += (all_tags.empty() ? "" : ", ") + tag;
+  std::vector<std::pair<std::string, std::string>> pairs{{"description", description},
+                                                         {"tags", all_tags},
+                                                         {"dataset", dataset},
+                                                         {"reference", reference}};
+  std::erase_if(pairs, [](const auto& pair) { return pair.second.empty(); });
+  return pairs;
+}
+
+OrderedJson to_json(const RunLabels& labels) {
+  return {{"description", labels.description},
+          {"tags", labels.tags},
+          {"dataset", labels.dataset},
+          {"reference", labels.reference}};
+}
+
 OrderedJson to_json(const RunSummary& summary) {
   OrderedJson best = nullptr;
   if (summary.best)
@@ -75,6 +94,7 @@ OrderedJson to_json(const RunSummary& summary) {
             {"step", summary.best->step}};
   return {{"experiment", summary.experiment},
           {"stage", summary.stage},
+          {"labels", to_json(summary.labels)},
           {"status", summary.status},
           {"step", summary.step},
           {"num_steps", summary.num_steps},
@@ -99,6 +119,7 @@ Table summary_table(const RunSummary& summary) {
   Table table({"", ""});
   table.add_row({"run", summary.experiment});
   table.add_row({"stage", summary.stage});
+  for (const auto& [name, text] : summary.labels.shown()) table.add_row({name, visible(text)});
   table.add_row({"status", summary.status});
   table.add_row({"steps", fmt::format("{} of {}", summary.step, summary.num_steps)});
   if (summary.best)

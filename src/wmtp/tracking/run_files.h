@@ -35,8 +35,20 @@ struct Best {
   std::int64_t step = 0;
 };
 
+// What people call a run and what it was made from; free text.
+struct RunLabels {
+  std::string description = {};
+  std::vector<std::string> tags = {};
+  std::string dataset = {}, reference = {};
+
+  // ("tags", "a, b"), ... without those that are empty.
+  std::vector<std::pair<std::string, std::string>> shown() const;
+};
+OrderedJson to_json(const RunLabels& labels);
+
 struct RunSummary {
   std::string experiment = {}, stage = {};
+  RunLabels labels = {};
   std::string status = "completed";  // completed | early_stop | stopped
   std::int64_t step = 0, num_steps = 0;
   std::optional<Best> best = {};

@@ -198,9 +198,10 @@ OpenedModel open_checkpoint(const fs::path& folder, const checkpoint::Environmen
       parse_json(weights->text("config.json"), shape_file.string()), shape_file.string());
   OpenedModel opened;
   opened.config = shape.model;
-  opened.config.dtype = saved.models.policy.dtype == config::DType::fp32   ? "float32"
-                        : saved.models.policy.dtype == config::DType::fp16 ? "float16"
-                                                                           : "bfloat16";
+  const config::DType exported = saved.models.policy.dtype.value_or(config::DType::bf16);
+  opened.config.dtype = exported == config::DType::fp32   ? "float32"
+                        : exported == config::DType::fp16 ? "float16"
+                                                          : "bfloat16";
   opened.value_head = shape.extras.value_head;
   opened.lora = lora_of(saved, opened.config);
   if (!base_model.empty() && !opened.lora)

@@ -15,6 +15,7 @@ parallel::ParallelOptions parallel_options(const FrozenModelOptions& options) {
   parallel::ParallelOptions parallel;
   parallel.strategy = options.shard ? parallel::Strategy::full_shard : parallel::Strategy::no_shard;
   parallel.param_dtype = options.dtype;
+  parallel.frozen_dtype = options.stored_dtype;
   parallel.device = options.device;
   return parallel;
 }

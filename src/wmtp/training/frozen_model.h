@@ -16,7 +16,8 @@ namespace wmtp::training {
 
 struct FrozenModelOptions {
   enum class Use { next_token_nll, values } use = Use::next_token_nll;
-  DType dtype = kFloat32;  // storage and compute
+  DType dtype = kFloat32;                  // compute
+  std::optional<DType> stored_dtype = {};  // of its weights; absent: as they are computed with
   bool shard = false;
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   kernels::AttentionOptions attention;

@@ -40,13 +40,14 @@ std::int64_t bytes_of(std::int64_t numel, DType dtype) {
 
 // How the runtime keeps one unit.
 struct UnitRules {
-  DType master, compute, wire;
+  DType master, compute, wire, frozen;
   bool copied = false, aliased = false;  // the optimizer keeps a copy; the master is computed with
 };
 
 UnitRules rules_of(const parallel::ParallelOptions& options, const layout::UnitPlan& unit) {
-  UnitRules rules{options.master_dtype, options.param_dtype, options.reduce_dtype};
-  if (unit.full_precision) rules.master = rules.compute = rules.wire = kFloat32;
+  UnitRules rules{options.master_dtype, options.param_dtype, options.reduce_dtype,
+                  options.frozen_dtype.value_or(options.param_dtype)};
+  if (unit.full_precision) rules.master = rules.compute = rules.wire = rules.frozen = kFloat32;
   const bool same = rules.master == rules.compute;
   const bool whole = unit.trained.padded_numel() == unit.trained.shard_numel();
   rules.copied = options.strategy == parallel::Strategy::no_shard && !same && !options.offloads();
@@ -58,12 +59,13 @@ void add_gather(const parallel::ParallelOptions& options, const layout::UnitPlan
                 const UnitRules& rules, Sizes& sizes) {
   const layout::BucketPlan &trained = unit.trained, &frozen = unit.frozen;
   const bool gathers_frozen =
-      !frozen.empty() && (frozen.padded_numel() > frozen.shard_numel() || options.offloads());
+      !frozen.empty() && (frozen.padded_numel() > frozen.shard_numel() || options.offloads() ||
+                          rules.frozen != rules.compute);
   if ((trained.empty() || rules.aliased || rules.copied) && !gathers_frozen) return;
   const std::int64_t numel =
       (rules.copied ? 0 : trained.padded_numel()) + (gathers_frozen ? frozen.padded_numel() : 0);
   const std::int64_t bytes = bytes_of(numel, rules.compute);
-  if (unit.kept || options.strategy == parallel::Strategy::shard_grad_op)
+  if (unit.kept || (options.strategy == parallel::Strategy::shard_grad_op && !gathers_frozen))
     sizes.kept_gathers += bytes;
   else
     sizes.gather_slot = std::max(sizes.gather_slot, bytes);
@@ -93,7 +95,7 @@ Sizes measure(const std::vector<layout::UnitSpec>& units, const parallel::Parall
     sizes.masters += 3 * bytes_of(shard, rules.master);
     sizes.grads += bytes_of(shard, kFloat32);
     if (rules.copied) sizes.copies += bytes_of(shard, rules.compute);
-    sizes.frozen += bytes_of(unit.frozen.shard_numel(), rules.compute);
+    sizes.frozen += bytes_of(unit.frozen.shard_numel(), rules.frozen);
     add_gather(options, unit, rules, sizes);
     if (!unsharded || options.offloads()) add_reduction(options, unit, rules, sizes);
   }
@@ -132,6 +134,7 @@ void add_other(const MemoryRequest& request, MemoryPlan& plan) {
   options.strategy =
       request.other->shard ? parallel::Strategy::full_shard : parallel::Strategy::no_shard;
   options.param_dtype = request.other->dtype;
+  options.frozen_dtype = request.other->stored_dtype;
   options.device = request.parallel.device;
   const Sizes sizes = measure(request.other->units, options, request.world);
   plan.other_bytes = sizes.frozen + 2 * sizes.gather_slot + sizes.kept_gathers;

@@ -22,7 +22,8 @@ namespace wmtp::training {
 struct FrozenRequest {
   model::ModelConfig model;
   std::vector<layout::UnitSpec> units;
-  DType dtype = kFloat32;
+  DType dtype = kFloat32;                  // compute
+  std::optional<DType> stored_dtype = {};  // absent: as they are computed with
   bool shard = false;
   bool logits = true;  // of its next tokens; false: values
 };

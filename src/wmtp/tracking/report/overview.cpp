@@ -46,6 +46,7 @@ OrderedJson run_json(const RunData& run) {
   return {{"name", run.name},
           {"folder", run.folder.string()},
           {"stage", run.stage},
+          {"labels", to_json(run.labels)},
           {"last_step", run.last_step},
           {"wall_time_s", json_number(run.wall_time_s)},
           {"restarts", run.restarts},
@@ -97,6 +98,8 @@ std::string report_text(const std::vector<RunData>& runs, bool compare, bool col
   for (const RunData& run : runs) overview.add_row(overview_cells(run));
   std::string out = overview.text(color);
   for (const RunData& run : runs) {
+    for (const auto& [name, text] : run.labels.shown())
+      out += fmt::format("{}: {}: {}\n", run.name, name, visible(text));
     for (const std::int64_t step : run.restarts)
       out += fmt::format("{}: continued from step {}\n", run.name, step);
     for (const std::string& notice : run.notices) out += notice + "\n";

@@ -105,6 +105,8 @@ std::string details(std::string_view title, const std::string& body, bool open) 
 std::string run_html(const RunData& run) {
   std::string out = fmt::format("<h3>{}</h3>\n<p class=\"note\">{}</p>\n", escape_html(run.name),
                                 escape_html(run.folder.string()));
+  if (const auto labels = run.labels.shown(); !labels.empty())
+    out += details("Labels", rows_html(labels), true);
   if (!run.restarts.empty()) {
     std::vector<std::string> lines;
     for (const std::int64_t step : run.restarts)

@@ -102,6 +102,24 @@ void flatten(const OrderedJson& value, const std::string& key, KeyValues& out) {
     flatten(inner, key.empty() ? name : key + "." + name, out);
 }
 
+// Of a configuration, which is there from the start; keys it does not have stay empty.
+RunLabels labels_of(const OrderedJson& config) {
+  const auto at = [&config](const char* pointer) {
+    const OrderedJson::json_pointer place(pointer);
+    return config.contains(place) ? config.at(place) : OrderedJson();
+  };
+  const auto text = [&at](const char* pointer) {
+    const OrderedJson value = at(pointer);
+    return value.is_null() ? "" : value.is_string() ? value.get<std::string>() : value.dump();
+  };
+  RunLabels labels{
+      text("/experiment/description"), {}, text("/dataset/name"), text("/models/reference/name")};
+  if (const OrderedJson tags = at("/experiment/tags"); tags.is_array())
+    for (const OrderedJson& tag : tags)
+      labels.tags.push_back(tag.is_string() ? tag.get<std::string>() : tag.dump());
+  return labels;
+}
+
 void read_config(RunData& run) {
   const auto path = run.folder / kConfigFile;
   if (!std::filesystem::exists(path)) return;
@@ -111,7 +129,9 @@ void read_config(RunData& run) {
   if (!problems.empty() || !tree)
     throw Error(ErrorKind::data, "report", fmt::format("{} is no configuration", path.string()),
                 "`wmtp validate` tells what is wrong with it");
-  flatten(config::json_of(*tree), "", run.config);
+  const OrderedJson values = config::json_of(*tree);
+  flatten(values, "", run.config);
+  run.labels = labels_of(values);
   for (const auto& [key, value] : run.config)
     if (key == "experiment.stage") run.stage = value;
 }

@@ -23,7 +23,8 @@ using Series = std::vector<SeriesPoint>;  // by rising step, each step once
 struct RunData {
   std::string name = {};  // the folder's
   std::filesystem::path folder = {};
-  std::string stage = {};                     // "" where no file tells
+  std::string stage = {};  // "" where no file tells
+  RunLabels labels = {};
   std::map<std::string, Series> series = {};  // by metric name
   std::vector<std::int64_t> restarts = {};    // the step each resume continued from
   std::int64_t last_step = 0;

@@ -5,8 +5,10 @@
 #include "wmtp/checkpoint/new_file.h"
 #include "wmtp/checkpoint/peft_config.h"
 #include "wmtp/core/file.h"
+#include "wmtp/core/json.h"
 #include "wmtp/model/hf_config.h"
 #include "wmtp/storage/atomic_file.h"
+#include "wmtp/tracking/shown_text.h"
 #include "wmtp/training/exports/base_name.h"
 #include "wmtp/training/exports/mark.h"
 #include "wmtp/training/exports/token_ids.h"
@@ -70,6 +72,8 @@ std::string front_matter(const ExportSpec& spec) {
     text += fmt::format("base_model: {}\n", spec.card.base_model);
   text += "pipeline_tag: text-generation\ntags:\n- wmtp\n";
   if (peft) text += "- lora\n";
+  // A JSON string is a quoted scalar of YAML.
+  for (const std::string& tag : spec.card.tags) text += fmt::format("- {}\n", Json(tag).dump());
   return text + "---\n\n";
 }
 
@@ -82,9 +86,15 @@ std::string model_card_text(const ExportSpec& spec) {
   auto fact = [&text](std::string_view name, const std::string& value) {
     if (!value.empty()) text += fmt::format("- {}: {}\n", name, value);
   };
+  // Free text stays one line and cannot bring markup of its own.
+  auto quoted = [](const std::string& value) {
+    return tracking::escape_html(tracking::visible(value));
+  };
+  if (!card.description.empty()) text += quoted(card.description) + "\n\n";
   fact("Source", card.source);
   fact("Base model", card.base_model);
-  fact("Data", card.data);
+  fact("Reference model", quoted(card.reference));
+  fact("Data", quoted(card.data));
   fact("Stage", card.stage);
   if (card.steps > 0) fact("Optimizer steps", fmt::format("{}", card.steps));
   fact("Parameters", fmt::format("{}", spec.config.total_parameters()));

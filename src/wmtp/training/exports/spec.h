@@ -26,6 +26,8 @@ ExportFormat export_format(std::string_view name);  // Error config for other na
 struct ModelCard {
   std::string source;  // what it was made from: a checkpoint, a run's folder, a model
   std::string base_model, data, stage;
+  std::string description, reference;  // free text, as the run's configuration has it
+  std::vector<std::string> tags;
   std::int64_t steps = 0;  // 0: not known
   std::vector<std::pair<std::string, double>> metrics;
   std::string configuration;  // the run's YAML

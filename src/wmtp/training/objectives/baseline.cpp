@@ -14,8 +14,8 @@ std::vector<double> target_counts(const StepFacts& facts) {
   return {facts.head_targets.begin(), facts.head_targets.end()};
 }
 
-Baseline::Baseline(PolicyViews policy)
-    : policy_(policy), heads_(policy.trained.config().n_future, losses::Normalization::tokens) {}
+Baseline::Baseline(PolicyViews policy, losses::Normalization normalization)
+    : policy_(policy), heads_(policy.trained.config().n_future, normalization) {}
 
 void Baseline::add_slots(TotalsLayout& layout) const {
   heads_.add_slots(layout);

@@ -12,7 +12,10 @@ struct PolicyViews {
 
 class Baseline : public Objective {
  public:
-  explicit Baseline(PolicyViews policy);  // BORROWS
+  // BORROWS. With equal weights `weights` is `tokens`; `weights_joint` divides by the targets of
+  // all heads together.
+  explicit Baseline(PolicyViews policy,
+                    losses::Normalization normalization = losses::Normalization::tokens);
 
   void add_slots(TotalsLayout& layout) const override;
   bool has_targets(const StepFacts& facts) const override;

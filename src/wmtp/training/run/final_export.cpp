@@ -40,9 +40,7 @@ ExportSpec spec_of(Trainer& trainer, ExportFormat format, const std::string& con
   if (policy.assemble.value_head) spec.value_head = policy.assemble.value_head->type;
   // Adapters are small and their masters fp32: nothing is gained by rounding them.
   if (format != ExportFormat::peft)
-    spec.dtype = config.models.policy.dtype == config::DType::fp32   ? kFloat32
-                 : config.models.policy.dtype == config::DType::fp16 ? kFloat16
-                                                                     : kBFloat16;
+    spec.dtype = tensor_dtype(config.models.policy.dtype.value_or(config::DType::bf16));
   spec.keep_mtp = true;
   spec.tokenizer_folder = trainer.data().tokenizer_folder();
   spec.generation_config = policy.generation_config;
@@ -53,6 +51,9 @@ ExportSpec spec_of(Trainer& trainer, ExportFormat format, const std::string& con
   spec.card.source = config.runtime.run_dir.string();
   spec.card.base_model = policy.base_model;
   spec.card.data = config.dataset.name;
+  spec.card.description = config.experiment.description;
+  spec.card.tags = config.experiment.tags;
+  spec.card.reference = config.models.reference.name.value_or("");
   spec.card.stage = config::name_of(config.experiment.stage);
   spec.card.steps = trainer.state().step;
   if (trainer.state().best)

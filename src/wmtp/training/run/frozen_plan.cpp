@@ -14,7 +14,7 @@ using config::Stage;
 // The frozen model of the stage by the key that names it.
 struct FrozenWish {
   std::string key, path, base_model;
-  config::DType dtype = config::DType::bf16;
+  std::optional<config::DType> dtype;
   config::Placement placement = config::Placement::automatic;
   FrozenModelOptions::Use use = FrozenModelOptions::Use::next_token_nll;
 };
@@ -76,8 +76,12 @@ void require_same_tokens(const FrozenWish& wish, const ModelSource& source, std:
 }  // namespace
 
 DType compute_dtype(config::DType wanted, c10::Device device) {
-  if (!device.is_cuda() || wanted == config::DType::fp32) return kFloat32;
-  return wanted == config::DType::fp16 ? kFloat16 : kBFloat16;
+  return device.is_cuda() ? tensor_dtype(wanted) : kFloat32;
+}
+
+DType tensor_dtype(config::DType dtype) {
+  if (dtype == config::DType::fp32) return kFloat32;
+  return dtype == config::DType::fp16 ? kFloat16 : kBFloat16;
 }
 
 FrozenRequest FrozenPlan::memory_request() const {
@@ -85,6 +89,7 @@ FrozenRequest FrozenPlan::memory_request() const {
   request.model = frozen_config(source, options.use);
   request.units = frozen_units(source, options.use);
   request.dtype = options.dtype;
+  request.stored_dtype = options.stored_dtype;
   request.shard = options.shard;
   request.logits = options.use == FrozenModelOptions::Use::next_token_nll;
   return request;
@@ -101,7 +106,8 @@ std::optional<FrozenPlan> plan_frozen(const config::Config& config, const RunSit
   require_same_tokens(*wish, plan.source, vocab_size, tokenizer_folder);
   plan.placement = wish->placement;
   plan.options.use = wish->use;
-  plan.options.dtype = compute_dtype(wish->dtype, site.device);
+  plan.options.dtype = compute_dtype(wish->dtype.value_or(config::DType::bf16), site.device);
+  if (wish->dtype) plan.options.stored_dtype = tensor_dtype(*wish->dtype);
   plan.options.device = site.device;
   plan.options.loss_chunk_rows = config.runtime.loss_chunk_rows;
   plan.options.shard = wish->placement == config::Placement::shard;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "wmtp/config/derived.h"
+#include "wmtp/config/shape_fields.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
 #include "wmtp/model/hf_config.h"
@@ -39,33 +40,46 @@ ModelSource source_from_scratch(const config::Config& config, const RunSite& sit
   return source;
 }
 
+// Where a shape field lies; one of the two is null.
+struct ShapeMember {
+  std::int64_t* whole = nullptr;
+  double* real = nullptr;
+};
+
+ShapeMember shape_member(std::string_view name, model::ModelConfig& shape) {
+  const std::pair<std::string_view, ShapeMember> members[] = {
+      {"dim", {&shape.dim}},
+      {"n_layers", {&shape.num_blocks}},
+      {"n_heads", {&shape.num_heads}},
+      {"n_kv_heads", {&shape.num_kv_heads}},
+      {"head_dim", {&shape.head_dim}},
+      {"ffn_dim", {&shape.ffn_dim}},
+      {"vocab_size", {&shape.vocab_size}},
+      {"max_positions", {&shape.max_positions}},
+      {"rope_theta", {nullptr, &shape.rope.theta}},
+      {"norm_eps", {nullptr, &shape.norm_eps}}};
+  for (const auto& [known, member] : members)
+    if (known == name) return member;
+  WMTP_CHECK(false, "a shape field without a member");
+}
+
 // models.policy.params: with weights from scratch they change the shape, otherwise they must agree.
 void apply_params(const config::PolicyModel& policy, model::ModelConfig& shape) {
-  struct Field {
-    const char* name;
-    std::int64_t model::ModelConfig::*member;
-  };
-  static constexpr Field kFields[] = {{"dim", &model::ModelConfig::dim},
-                                      {"n_layers", &model::ModelConfig::num_blocks},
-                                      {"n_heads", &model::ModelConfig::num_heads},
-                                      {"n_kv_heads", &model::ModelConfig::num_kv_heads},
-                                      {"head_dim", &model::ModelConfig::head_dim},
-                                      {"ffn_dim", &model::ModelConfig::ffn_dim},
-                                      {"vocab_size", &model::ModelConfig::vocab_size},
-                                      {"max_positions", &model::ModelConfig::max_positions}};
-  for (const auto& [key, value] : policy.params.items()) {
-    const auto field = std::find_if(std::begin(kFields), std::end(kFields),
-                                    [&](const Field& f) { return key == f.name; });
-    if (field == std::end(kFields) || !value.is_number_integer())
-      refuse(fmt::format("models.policy.params.{}: not a shape field, or not a whole number", key),
-             "known are dim, n_layers, n_heads, n_kv_heads, head_dim, ffn_dim, vocab_size, "
-             "max_positions");
-    const auto wanted = value.get<std::int64_t>();
+  const auto settle = [&policy](const std::string& key, auto& member, auto wanted) {
     if (policy.init == config::WeightInit::random)
-      shape.*field->member = wanted;
-    else if (shape.*field->member != wanted)
+      member = wanted;
+    else if (member != wanted)
       refuse(fmt::format("models.policy.params.{} is {}, the model's files say {}", key, wanted,
-                         shape.*field->member));
+                         member));
+  };
+  for (const auto& [key, value] : policy.params.items()) {
+    if (const std::string fact = config::shape_field_problem(key, value); !fact.empty())
+      refuse(fmt::format("models.policy.params.{}: {}", key, fact));
+    const ShapeMember member = shape_member(config::find_shape_field(key)->name, shape);
+    if (member.whole)
+      settle(key, *member.whole, value.get<std::int64_t>());
+    else
+      settle(key, *member.real, value.get<double>());
   }
 }
 
@@ -141,6 +155,12 @@ bool pairwise(const config::Config& config) {
   return config.training.value_loss.type == config::ValueLossType::pairwise_ranking;
 }
 
+// Of the weights that do not learn: a critic's backbone may be a model of its own.
+std::optional<config::DType> frozen_dtype(const config::Config& config) {
+  return critic(config) && config.models.value_model.path ? config.models.value_model.dtype
+                                                          : config.models.policy.dtype;
+}
+
 parallel::ParallelOptions parallel_options(const config::Config& config, const RunSite& site) {
   const config::Fsdp& fsdp = config.distributed.fsdp;
   const config::ComputeDTypes dtypes = config::compute_dtypes(fsdp);
@@ -149,12 +169,23 @@ parallel::ParallelOptions parallel_options(const config::Config& config, const R
   options.param_dtype = compute_dtype(dtypes.param, site.device);
   options.reduce_dtype =
       site.device.is_cuda() && dtypes.reduce == config::ReduceDType::bf16 ? kBFloat16 : kFloat32;
+  if (const auto stored = frozen_dtype(config)) options.frozen_dtype = tensor_dtype(*stored);
   options.device = site.device;
   options.cpu_offload = fsdp.cpu_offload;
   options.prefetch_forward = static_cast<int>(fsdp.prefetch.forward);
   options.prefetch_backward = static_cast<int>(fsdp.prefetch.backward);
   options.no_sync = fsdp.no_sync;
   return options;
+}
+
+void tell_cpu_precision(const config::Config& config, c10::Device device) {
+  const config::ComputeDTypes dtypes = config::compute_dtypes(config.distributed.fsdp);
+  if (!device.is_cpu() ||
+      (dtypes.param == config::DType::fp32 && dtypes.reduce == config::ReduceDType::fp32))
+    return;
+  log::info("train",
+            "the CPU computes and reduces in fp32: distributed.fsdp.mixed_precision, param_dtype "
+            "and reduce_dtype are for GPUs");
 }
 
 enum Group : std::size_t { kPolicy, kLora, kValueHead, kFixedBias };
@@ -310,7 +341,9 @@ PolicyPlan plan_policy(const config::Config& config, const RunSite& site) {
   ModelSource source = policy_source(config, site, drawn);
   if (critic(config)) {
     if (const auto& path = config.models.value_model.path) {
-      source = merged_source(open_model_source(path->text, site.environment));
+      const auto& base = config.models.value_model.base_model_path;
+      source =
+          merged_source(open_model_source(path->text, site.environment, 0, base ? base->text : ""));
       plan.base_model = path->text;
       drawn = false;
     }
@@ -337,6 +370,7 @@ PolicyPlan plan_policy(const config::Config& config, const RunSite& site) {
                          .dropout = config.training.value_head.dropout,
                          .freeze_last_bias = pairwise(config)};
   assemble.parallel = parallel_options(config, site);
+  if (site.rank == 0) tell_cpu_precision(config, site.device);
   assemble.groups = groups_of(config);
   assemble.adamw = adamw_of(config);
   assemble.step.max_grad_norm = config.training.max_grad_norm.value_or(0);

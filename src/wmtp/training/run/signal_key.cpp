@@ -25,6 +25,11 @@ std::string_view name_of(FrozenModelOptions::Use use) {
   return use == FrozenModelOptions::Use::values ? "values" : "next_token_nll";
 }
 
+// What the elements are rounded to before they are computed with.
+DType stored(const FrozenPlan& frozen) {
+  return frozen.options.stored_dtype.value_or(frozen.options.dtype);
+}
+
 // Names, sizes and times of the model's files; empty where it is not made of files of one folder.
 std::string listing(const FrozenPlan& frozen, const checkpoint::Environment& environment) {
   if (model::find_preset(frozen.path) || !frozen.source.base_model.empty()) return "";
@@ -37,7 +42,7 @@ std::string listing(const FrozenPlan& frozen, const checkpoint::Environment& env
       if (entry.is_regular_file()) files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   std::string text = fmt::format("{}\n{} {}\n", fs::canonical(path).string(),
-                                 name_of(frozen.options.use), wmtp::name_of(frozen.options.dtype));
+                                 name_of(frozen.options.use), wmtp::name_of(stored(frozen)));
   for (const fs::path& file : files)
     text += fmt::format("{} {} {}\n", file.filename().string(), fs::file_size(file),
                         fs::last_write_time(file).time_since_epoch().count());
@@ -50,8 +55,9 @@ std::string hash_weights(const FrozenPlan& frozen) {
     for (const layout::ParamSpec& param : unit.params) {
       digest.update(fmt::format("{} {}\n", param.name, param.numel()));
       for (std::int64_t begin = 0; begin < param.numel(); begin += kChunk) {
-        const Tensor part = at::empty({std::min(kChunk, param.numel() - begin)},
-                                      at::TensorOptions().dtype(frozen.options.dtype));
+        const DType dtype = unit.full_precision ? frozen.options.dtype : stored(frozen);
+        const Tensor part =
+            at::empty({std::min(kChunk, param.numel() - begin)}, at::TensorOptions().dtype(dtype));
         frozen.source.fill(param, begin, part);
         digest.update({static_cast<const std::byte*>(part.const_data_ptr()), part.nbytes()});
       }

@@ -119,7 +119,8 @@ MakeObjective StageModels::objective() const {
 std::unique_ptr<Objective> StageModels::make(const ModelParts& parts) const {
   switch (config_.experiment.stage) {
     case Stage::baseline:
-      return std::make_unique<Baseline>(parts.policy);
+      return std::make_unique<Baseline>(
+          parts.policy, static_cast<losses::Normalization>(config_.training.loss_normalization));
     case Stage::critic:
       return std::make_unique<Critic>(parts.policy, *parts.value, *parts.read_value,
                                       critic_options(config_));
