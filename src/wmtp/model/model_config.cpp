@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "wmtp/core/error.h"
+#include "wmtp/model/json_fields.h"
 
 namespace wmtp::model {
 namespace {
@@ -91,7 +92,7 @@ void validate(const ModelConfig& config, std::string_view origin) {
   problems.range("FFN width", config.ffn_dim, 1, 1 << 22);
   problems.range("vocabulary", config.vocab_size, 1, 1 << 24);
   problems.range("number of prediction heads", config.n_future, 1, 16);
-  problems.range("positions", config.max_positions, 1, std::int64_t{1} << 32);
+  problems.range("positions", config.max_positions, 1, kNoLimit);
   problems.require(config.head_dim % 2 == 0,
                    fmt::format("head_dim is {}, must be even for RoPE", config.head_dim));
   problems.require(config.num_kv_heads < 1 || config.num_heads % config.num_kv_heads == 0,
