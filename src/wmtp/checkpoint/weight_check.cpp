@@ -71,9 +71,9 @@ class Findings {
     else if (stored->shape != param.shape)
       misshapen_.push_back(fmt::format("{} is {}, expected {}", param.name,
                                        shape_text(stored->shape), shape_text(param.shape)));
-    else if (!to_dtype(stored->dtype))
-      misshapen_.push_back(
-          fmt::format("{} has dtype {}", param.name, checkpoint::name_of(stored->dtype)));
+    else if (const auto dtype = to_dtype(stored->dtype); !dtype || !c10::isFloatingType(*dtype))
+      misshapen_.push_back(fmt::format("{} has dtype {}, expected floating-point numbers",
+                                       param.name, checkpoint::name_of(stored->dtype)));
   }
 
   void check_stored(const WeightSource& source, const StoredTensor& stored,
