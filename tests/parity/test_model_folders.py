@@ -105,6 +105,27 @@ def test_all_misfits_are_listed_at_once(wmtp, llama):
     assert "rotary_emb" not in message
 
 
+def test_numbers_beyond_64_bits(wmtp, llama):
+    """A limit may be none; a size cannot; what is not ours may be anything."""
+    folder, _ = llama
+    edit_config(folder, max_position_embeddings=1000000000000000019884624838656, strange=[-10**40], n_positions=2**64)
+    model, _ = inspect(wmtp, folder)
+    assert model["max_positions"] == 2**32
+    edit_config(folder, vocab_size=10**30)
+    message = wmtp.error("checkpoint", "inspect", folder, code=78)["message"]
+    assert "config.json: vocab_size is 1e+30, must be an integer" in message
+
+
+@pytest.mark.parametrize("tail", [b"\0", b"\0" * 100, b"\0}", b"}", b"\0{}"], ids=str)
+def test_bytes_after_the_end_of_a_config(wmtp, llama, tail):
+    folder, _ = llama
+    good = (folder / "config.json").read_bytes()
+    (folder / "config.json").write_bytes(good + b"\n\n")
+    inspect(wmtp, folder)
+    (folder / "config.json").write_bytes(good + tail)
+    assert "config.json: " in wmtp.error("checkpoint", "inspect", folder, code=65)["message"]
+
+
 def test_config_that_contradicts_the_weights(wmtp, llama):
     folder, _ = llama
     edit_config(folder, hidden_size=64, head_dim=16)

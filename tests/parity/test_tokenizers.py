@@ -380,3 +380,75 @@ def test_other_sentencepiece_models_are_refused_by_name(wmtp, tmp_path):
         change(proto)
         (tmp_path / "tokenizer.model").write_bytes(proto.SerializeToString())
         assert part in wmtp.error("tokenizer", "inspect", "--tokenizer", tmp_path, code=78)["message"]
+
+
+# ---- other people's folders ----
+
+NO_LIMIT = 1000000000000000019884624838656
+
+
+def test_no_limit_of_transformers(wmtp, saved, tmp_path):
+    """model_max_length is not ours: whatever number stands there, the folder is read."""
+    _, source = saved("llama2-newer")
+    state = json.loads((source / "tokenizer.json").read_text())
+    state["truncation"] = {"max_length": NO_LIMIT, "direction": "Right", "strategy": "LongestFirst", "stride": 0}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(state))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(
+        {"bos_token": "<s>", "eos_token": {"content": "</s>"}, "model_max_length": NO_LIMIT, "legacy": -NO_LIMIT}))
+    assert wmtp.json("tokenizer", "inspect", "--tokenizer", tmp_path)["eos"] == 2
+    for key in ("vocab", "added"):  # ids are ours
+        wrong = json.loads(json.dumps(state))
+        if key == "vocab":
+            wrong["model"]["vocab"]["a"] = NO_LIMIT
+        else:
+            wrong["added_tokens"][0]["id"] = NO_LIMIT
+        (tmp_path / "tokenizer.json").write_text(json.dumps(wrong))
+        wmtp.error("tokenizer", "inspect", "--tokenizer", tmp_path, code=65)
+
+
+def test_bytes_after_the_end_are_refused(wmtp, saved, tmp_path):
+    _, source = saved("qwen")
+    good = {"tokenizer.json": (source / "tokenizer.json").read_bytes(), "tokenizer_config.json": b'{"bos_token": "<s>"}'}
+    for name, content in good.items():
+        for tail in (b"\0", b"\0" * 4096, b'\0{"a": 1}', b"x", b"{}"):
+            for file, data in good.items():
+                (tmp_path / file).write_bytes(data + (tail if file == name else b"\n \n"))
+            message = wmtp.error("tokenizer", "inspect", "--tokenizer", tmp_path, code=65)["message"]
+            assert name in message, message
+
+
+ROW = {"instruction": "from abc import get_cache_token", "input": "",
+       "output": "x = get_cache_token ( y )\n    return  x - 1  # \u00e9\u4e2d\U0001f600 z"}
+
+
+@pytest.mark.parametrize("name", ["tokenizer.model", "llama2-older", "llama2-newer", "metaspace-always", "qwen"])
+def test_what_is_shown_keeps_its_spaces(wmtp, saved, tmp_path, name):
+    """data inspect, the first sample of the log, the console's sample and samples.jsonl: the text of the row."""
+    if name == "tokenizer.model":
+        folder = tmp_path / "sp"
+        folder.mkdir()
+        processor = sentencepiece_model(folder, byte_fallback=True, remove_extra_whitespaces=False)
+        decode_ids, vocabulary = processor.decode, processor.vocab_size()
+    else:
+        tokenizer, folder = saved(name)
+        vocabulary = tokenizer.get_vocab_size()
+        decode_ids = lambda ids: tokenizer.decode(ids, skip_special_tokens=False)  # noqa: E731
+    (tmp_path / "train.jsonl").write_text(json.dumps(ROW) + "\n")
+    (tmp_path / "run.yaml").write_text(json.dumps({
+        "experiment": {"name": "t", "stage": "baseline"},
+        "models": {"policy": {"path": "micro", "tokenizer_path": str(folder), "init": "random",
+                              "params": {"vocab_size": vocabulary, "dim": 16, "n_heads": 2, "head_dim": 8, "ffn_dim": 16}}},
+        "dataset": {"train": "train.jsonl", "max_length": 1000, "append_eos": name != "qwen"},
+        "training": {"batch_size": 1, "learning_rate": 1e-3, "max_steps": 1},
+        "checkpoint": {"save_final": False, "save_best": False, "export_on_finish": "none"},
+        "runtime": {"device": "cpu", "cache_dir": "cache", "threads": 1}}))
+    inspect = ("data", "inspect", "--config", "run.yaml", "--rows", 0)
+    [sequence] = wmtp.json(*inspect, cwd=tmp_path)["sequences"]
+    expected = decode_ids(sequence["ids"])
+    assert "from abc import get_cache_token" in expected
+    shown = wmtp.run("--color", "never", *inspect, cwd=tmp_path).stdout
+    assert expected in shown.replace(">>", "").replace("<<", "")
+    done = wmtp.run("train", "--config", "run.yaml", "--run-dir", "run", cwd=tmp_path)
+    samples = [json.loads(line) for line in (tmp_path / "run/samples.jsonl").open()]
+    assert ["".join(token["t"] for token in sample["tokens"]) for sample in samples] == [expected] * len(samples)
+    assert "from abc import get_cache_token" in (done.stdout + done.stderr)

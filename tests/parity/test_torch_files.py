@@ -9,6 +9,7 @@ import zipfile
 
 import pytest
 import torch
+from transformers import LlamaConfig, LlamaForCausalLM
 
 
 def sha(tensor):
@@ -37,6 +38,75 @@ def test_state_dicts_of_every_protocol(wmtp, tmp_path, protocol):
         state[str(dtype)] = torch.arange(5).to(dtype)
     torch.save(state, tmp_path / "s.pt", pickle_protocol=protocol)
     check(wmtp, tmp_path / "s.pt", state)
+
+
+def test_views_of_every_legal_shape(wmtp, tmp_path):
+    """Expanded (stride 0), overlapping, permuted and stepped views, of aligned and odd places, in pieces and whole."""
+    base, wide = torch.randn(7, 6, 5), torch.randn(1200, 1100)
+    views = {"expanded scalar": torch.tensor(2.5).expand(3, 4), "expanded row": torch.arange(5.0).expand(4, 5),
+             "expanded column": torch.arange(4.0)[:, None].expand(4, 1000), "expanded middle": base[:, :1].expand(7, 6, 5),
+             "overlapping": torch.arange(10.0).unfold(0, 4, 1), "anti-diagonals": torch.arange(9.0).as_strided((5, 5), (1, 1)),
+             "permuted": base.permute(2, 0, 1), "stepped": base[::2, 1::2, ::3], "odd place": base.view(-1)[1::7],
+             "large transposed": wide.t(), "large stepped": wide[1:, ::3], "one element": base[3:4, 2:3, 1:2],
+             "empty": base[:, 3:3].permute(2, 1, 0), "half": torch.arange(12).half().view(3, 4).t(),
+             "bytes": torch.arange(12, dtype=torch.uint8).view(3, 4).t(),
+             "doubles": torch.arange(12.0, dtype=torch.float64).view(3, 4).t().expand(2, 4, 3)}
+    torch.save(views, tmp_path / "v.pt")
+    check(wmtp, tmp_path / "v.pt", views)
+
+
+def test_a_negated_view_is_refused(wmtp, tmp_path):
+    view = torch.randn(3, dtype=torch.complex64).conj().imag
+    assert view.is_neg()
+    torch.save({"w": view}, tmp_path / "neg.pt")
+    done = wmtp.run("checkpoint", "inspect", tmp_path / "neg.pt", "--tensors", check=False)
+    assert done.returncode == 65 and ("view bit neg" in done.stderr or "ComplexFloatStorage" in done.stderr), done.stderr
+
+
+def test_saved_without_checksums(wmtp, tmp_path):
+    torch.serialization.set_crc32_options(False)
+    try:
+        torch.save({"w": torch.arange(6.0)}, tmp_path / "w.pt")
+    finally:
+        torch.serialization.set_crc32_options(True)
+    check(wmtp, tmp_path / "w.pt", {"w": torch.arange(6.0)})
+    assert "saved without checksums" in wmtp.run("checkpoint", "inspect", tmp_path / "w.pt").stderr
+
+
+def test_a_damaged_byte_of_any_storage(wmtp, tmp_path):
+    """The weights a model is made of are read by several pieces; whichever storage is damaged is named."""
+    folder = tmp_path / "model"
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=1,
+                                         num_attention_heads=4))
+    model.config.save_pretrained(folder)
+    torch.save(model.state_dict(), folder / "pytorch_model.bin")
+    (tmp_path / "rows.jsonl").write_text('{"ids": [1, 2, 3, 4]}\n')
+    scoring = ("score", "--model", folder, "--data", tmp_path / "rows.jsonl", "--device", "cpu")
+    wmtp.run(*scoring)
+    good = (folder / "pytorch_model.bin").read_bytes()
+    with zipfile.ZipFile(folder / "pytorch_model.bin") as archive_:
+        storages = [info for info in archive_.infolist() if "/data/" in info.filename and info.file_size > 16]
+    for info in storages[::4]:
+        header = info.header_offset
+        begin = header + 30 + sum(struct.unpack("<HH", good[header + 26:header + 30]))
+        damaged = bytearray(good)
+        damaged[begin + info.file_size - 3] ^= 0x10
+        (folder / "pytorch_model.bin").write_bytes(damaged)
+        message = wmtp.error(*scoring, code=65)["message"]
+        assert f"entry {info.filename} has CRC-32" in message, message
+
+
+def test_integers_where_weights_belong(wmtp, tmp_path):
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=1,
+                                         num_attention_heads=4))
+    model.config.save_pretrained(tmp_path)
+    state = model.state_dict()
+    state["model.norm.weight"] = torch.ones(32, dtype=torch.int64)
+    state["model.layers.0.mlp.up_proj.weight"] = torch.ones(48, 32, dtype=torch.bool)
+    torch.save(state, tmp_path / "pytorch_model.bin")
+    message = wmtp.error("checkpoint", "inspect", tmp_path, code=78)["message"]
+    assert "model.norm.weight has dtype I64, expected floating-point numbers" in message
+    assert "model.layers.0.mlp.up_proj.weight has dtype BOOL" in message
 
 
 def test_a_module_with_thousands_of_tensors(wmtp, tmp_path):
@@ -237,6 +307,7 @@ PICKLES = {
     "product overflow": (state(tensor(size=(2**62, 4), stride=(0, 1))), "reaches beyond its storage"),
     "reach overflow": (state(tensor(size=(3,), stride=(2**62,))), "reaches beyond its storage"),
     "expanded to a terabyte": (state(tensor(size=(2**40,), stride=(0,))), "is larger than its storage"),
+    "many expansions": (program(b"](" + tensor(size=(2**22,), stride=(0,)) * 5 + b"e"), "is larger than its storage"),
     "strides missing": (state(tensor(size=(2, 2), stride=(1,))), "another number of strides"),
     "65 dimensions": (state(tensor(size=(1,) * 65, stride=(1,) * 65)), "more than 64 dimensions"),
     "too few arguments": (program(glob("torch._utils", "_rebuild_tensor_v2") + b"(" + storage() + b"tR"), "five more arguments"),

@@ -5,10 +5,11 @@
 #include <map>
 #include <set>
 
+#include "wmtp/checkpoint/sha256_sums.h"
 #include "wmtp/checkpoint/torch_file.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/file.h"
-#include "wmtp/core/json.h"
+#include "wmtp/core/foreign_json.h"
 #include "wmtp/core/log.h"
 
 namespace wmtp::checkpoint {
@@ -34,7 +35,7 @@ storage::MappedFile map_beneath(const fs::path& folder, std::string_view name,
 
 // file -> its tensors, from "weight_map".
 std::map<std::string, std::vector<std::string>> read_index(const fs::path& path) {
-  const Json json = read_json(path, kIndexLimits);
+  const Json json = read_foreign_json(path, kIndexLimits);
   const auto map = json.find("weight_map");
   if (!json.is_object() || map == json.end() || !map->is_object())
     refuse(ErrorKind::data, path, "it has no object \"weight_map\"");
@@ -91,6 +92,12 @@ std::unique_ptr<WeightSource> open_single(const fs::path& folder, std::string_vi
       SafetensorsFile(map_beneath(folder, name, folder.string())));
 }
 
+std::unique_ptr<WeightSource> open_python_layout(const fs::path& folder) {
+  check_sha256_sums(folder);
+  check_sha256_sums(folder / "safetensors");
+  return open_single(folder / "safetensors", "model.safetensors");
+}
+
 std::unique_ptr<WeightSource> open_weights(const fs::path& folder) {
   auto has = [&](const char* name) { return fs::exists(folder / name); };
   if (has("model.safetensors")) {
@@ -112,8 +119,7 @@ std::unique_ptr<WeightSource> open_weights(const fs::path& folder) {
            "convert them with transformers first");
   for (const char* name : {"consolidated.pth", "consolidated.00.pth"})
     if (has(name)) return open_torch_file(map_beneath(folder, name, folder.string()));
-  if (has("safetensors/model.safetensors"))
-    return open_single(folder / "safetensors", "model.safetensors");
+  if (has("safetensors/model.safetensors")) return open_python_layout(folder);
   if (has("checkpoint.pt"))
     return open_torch_file(map_beneath(folder, "checkpoint.pt", folder.string()));
   return nullptr;
@@ -125,7 +131,8 @@ ModelFolder open_weights_file(const fs::path& path) {
   if (path.extension() == ".safetensors")
     model.weights = std::make_unique<SafetensorsSource>(SafetensorsFile::open(path));
   else
-    model.weights = open_torch_file(storage::MappedFile::open(path, ErrorKind::config));
+    model.weights = open_torch_file(storage::MappedFile::open(path, ErrorKind::config),
+                                    &model.torch_checkpoint);
   model.meta_names = model.weights->find("tok_embeddings.weight") != nullptr;
   return model;
 }

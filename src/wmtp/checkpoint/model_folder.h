@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "wmtp/checkpoint/torch_checkpoint.h"
 #include "wmtp/checkpoint/weight_source.h"
 
 namespace wmtp::checkpoint {
@@ -22,12 +23,15 @@ struct ModelFolder {
   std::filesystem::path tokenizer_folder;
   std::unique_ptr<WeightSource> weights;  // nullptr: a folder without weights
   bool meta_names = false;                // layers.N.attention.wq..., rows interleaved
+  // Of a training checkpoint of the Python project given as a file: what it says of itself.
+  std::optional<TorchCheckpoint> torch_checkpoint;
 };
 
 // Opens what is there, headers only: transformers' files (single before index before .bin), Meta's
 // consolidated.pth, the Python project's layout, an exported checkpoint.pt, or one weights file by
 // itself. REQUIRES an existing path. Errors: ErrorKind::config for what is not there or not
-// supported, data for damaged or hostile files.
+// supported, data for damaged or hostile files. Where the Python project left SHA256SUMS, the files
+// listed there are read as a whole and held against it (sha256_sums.h).
 ModelFolder open_model_folder(const std::filesystem::path& path);
 
 // Looks for the configuration in folder.folder. Already done for folders; a weights file by itself

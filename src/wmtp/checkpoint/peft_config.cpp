@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "wmtp/core/error.h"
+#include "wmtp/core/foreign_json.h"
 
 namespace wmtp::checkpoint {
 namespace {
@@ -139,7 +140,7 @@ PeftConfig parse_peft_config(const Json& json, std::string_view origin) {
 }
 
 PeftConfig read_peft_config(const std::filesystem::path& path) {
-  return parse_peft_config(read_json(path), path.string());
+  return parse_peft_config(read_foreign_json(path), path.string());
 }
 
 std::string peft_config_text(const PeftConfig& config) {

@@ -1,37 +1,25 @@
 #include "wmtp/checkpoint/torch_file.h"
 
-#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <mutex>
 #include <set>
 
-#include "wmtp/checkpoint/safetensors_tensor.h"
 #include "wmtp/checkpoint/torch_pickle.h"
+#include "wmtp/checkpoint/torch_view.h"
 #include "wmtp/checkpoint/torch_zip.h"
 #include "wmtp/core/error.h"
 
 namespace wmtp::checkpoint {
 namespace {
 
-// Where a training checkpoint keeps weights, and what its names lack.
-constexpr std::pair<std::string_view, std::string_view> kStateDicts[] = {
-    {"model_state_dict", ""},
-    {"backbone_state_dict", ""},
-    {"adapter_state_dict", ""},
-    {"lora_state_dict", ""},
-    {"extra_heads_state_dict", "extra_heads."},
-    {"value_head_state_dict", "value_head."},
-};
+// Smaller reads are parts of something that is read on.
+constexpr std::uint64_t kTorchDropBytes = std::uint64_t{1} << 20;
 
-bool is_contiguous(const PickledTensor& tensor) {
-  std::int64_t expected = 1;
-  for (std::size_t i = tensor.shape.size(); i-- > 0;) {
-    if (tensor.shape[i] != 1 && tensor.strides[i] != expected) return false;
-    expected *= tensor.shape[i];
-  }
-  return true;
+bool is_same_view(const PickledTensor& a, const PickledTensor& b) {
+  return a.storage_key == b.storage_key && a.dtype == b.dtype && a.offset == b.offset &&
+         a.shape == b.shape && a.strides == b.strides;
 }
 
 class TorchFileSource final : public WeightSource {
@@ -42,24 +30,25 @@ class TorchFileSource final : public WeightSource {
     zip_.check_crc(*pickle);
     tree_ = parse_torch_pickle(zip_.bytes(*pickle), zip_.origin());
     collect();
-    std::sort(entries_.begin(), entries_.end(),
-              [](const auto& a, const auto& b) { return a.name < b.name; });
     for (const Entry& entry : entries_) add(entry);
   }
+
+  std::optional<TorchCheckpoint> checkpoint() const { return read_torch_checkpoint(tree_); }
 
   using WeightSource::read;
   std::span<const StoredTensor> tensors() const override { return tensors_; }
   std::string file_of(const StoredTensor&) const override { return zip_.origin(); }
 
   void read(const StoredTensor& tensor, std::int64_t element_begin, Tensor dst) const override {
-    const PickledTensor& source = pickled(tensor);
-    const auto storage = checked_storage(source.storage_key);
-    const std::size_t item_bytes = bits_of(source.dtype) / 8;
-    const auto from = storage.subspan(static_cast<std::size_t>(source.offset) * item_bytes);
-    if (is_contiguous(source))
-      copy_elements(tensor, from, element_begin, std::move(dst));
-    else
-      read_strided(source, from, element_begin, dst);
+    const PickledTensor& view = pickled(tensor);
+    const std::int64_t count = dst.numel();
+    copy_view(view, checked_storage(view.storage_key), element_begin, dst);
+    // What was copied need not stay resident: a model would otherwise count twice.
+    const std::uint64_t item_bytes = bits_of(view.dtype) / 8;
+    const std::uint64_t bytes = static_cast<std::uint64_t>(count) * item_bytes;
+    if (bytes >= kTorchDropBytes && is_contiguous(view))
+      zip_.drop(*zip_.find("data/" + view.storage_key),
+                static_cast<std::uint64_t>(view.offset + element_begin) * item_bytes, bytes);
   }
 
  private:
@@ -72,15 +61,17 @@ class TorchFileSource final : public WeightSource {
     throw Error(kind, "checkpoint", fmt::format("{}: {}", zip_.origin(), fact));
   }
 
+  // A tensor under the same name in two dicts of the file, as the Python project writes adapters
+  // of extra heads, is one tensor.
   void collect() {
-    bool nested = false;
-    for (const auto& [key, prefix] : kStateDicts)
-      if (const auto dict = tree_.lookup(tree_.root, key)) {
-        nested = true;
-        collect_from(*dict, prefix);
-      }
-    if (!nested) collect_from(tree_.root, "");
+    for (const auto& [dict, prefix] : torch_state_dicts(tree_)) collect_from(dict, prefix);
     if (entries_.empty()) refuse("it holds no state dict with tensors", ErrorKind::config);
+    std::sort(entries_.begin(), entries_.end(),
+              [](const auto& a, const auto& b) { return a.name < b.name; });
+    const auto same = [this](const Entry& a, const Entry& b) {
+      return a.name == b.name && is_same_view(view_of(a), view_of(b));
+    };
+    entries_.erase(std::unique(entries_.begin(), entries_.end(), same), entries_.end());
   }
 
   void collect_from(std::uint32_t dict, std::string_view prefix) {
@@ -99,7 +90,7 @@ class TorchFileSource final : public WeightSource {
   void add(const Entry& entry) {
     if (!tensors_.empty() && tensors_.back().name == entry.name)
       refuse(fmt::format("tensor {} occurs twice", entry.name));
-    const PickledTensor& source = tree_.tensors[static_cast<std::size_t>(entry.tensor)];
+    const PickledTensor& source = view_of(entry);
     const ZipEntry* storage = zip_.find("data/" + source.storage_key);
     if (!storage)
       refuse(fmt::format("tensor {} lies in storage {:.40}, which is not there", entry.name,
@@ -112,9 +103,11 @@ class TorchFileSource final : public WeightSource {
     tensors_.push_back({entry.name, source.dtype, source.shape, 0, 0});
   }
 
+  const PickledTensor& view_of(const Entry& entry) const {
+    return tree_.tensors[static_cast<std::size_t>(entry.tensor)];
+  }
   const PickledTensor& pickled(const StoredTensor& tensor) const {
-    const auto index = static_cast<std::size_t>(&tensor - tensors_.data());
-    return tree_.tensors[static_cast<std::size_t>(entries_[index].tensor)];
+    return view_of(entries_[static_cast<std::size_t>(&tensor - tensors_.data())]);
   }
 
   std::span<const std::byte> checked_storage(const std::string& key) const {
@@ -127,17 +120,6 @@ class TorchFileSource final : public WeightSource {
     const std::lock_guard lock(mutex_);
     checked_.insert(key);
     return zip_.bytes(*entry);
-  }
-
-  // The storage's elements from `from` on, copied to where they are aligned, then walked by
-  // strides.
-  static void read_strided(const PickledTensor& source, std::span<const std::byte> from,
-                           std::int64_t element_begin, const Tensor& dst) {
-    const std::int64_t available = source.storage_numel - source.offset;
-    const Tensor flat = at::empty({available}, at::TensorOptions().dtype(*to_dtype(source.dtype)));
-    copy_elements({"", source.dtype, {available}, 0, 0}, from, 0, flat);
-    const Tensor rows = flat.as_strided(source.shape, source.strides).contiguous().view({-1});
-    dst.view({-1}).copy_(rows.narrow(0, element_begin, dst.numel()));
   }
 
   TorchZip zip_;
@@ -165,6 +147,8 @@ std::string clean_name(std::string_view name) {
   for (const std::string_view wrapper : {"_fsdp_wrapped_module.", "_checkpoint_wrapped_module.",
                                          "_orig_mod.", "module.", "transformer."})
     erase_all(clean, wrapper);
+  constexpr std::string_view kBackbone = "backbone.";
+  if (clean.starts_with(kBackbone)) clean.erase(0, kBackbone.size());
   if (clean.starts_with("value_head.")) return clean;
   constexpr std::string_view kWrapped = ".linear.weight";
   if (clean.ends_with(kWrapped))
@@ -173,8 +157,11 @@ std::string clean_name(std::string_view name) {
   return clean;
 }
 
-std::unique_ptr<WeightSource> open_torch_file(storage::MappedFile file) {
-  return std::make_unique<TorchFileSource>(std::move(file));
+std::unique_ptr<WeightSource> open_torch_file(storage::MappedFile file,
+                                              std::optional<TorchCheckpoint>* checkpoint) {
+  auto source = std::make_unique<TorchFileSource>(std::move(file));
+  if (checkpoint) *checkpoint = source->checkpoint();
+  return source;
 }
 
 }  // namespace wmtp::checkpoint

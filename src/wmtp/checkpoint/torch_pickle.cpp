@@ -35,6 +35,8 @@ constexpr std::string_view kOtherGlobals[] = {
     "torch.bool",
 };
 
+constexpr std::int64_t kMaxExcessBytes = std::int64_t{64} << 20;
+
 class TorchMachine : public PickleStack {
  public:
   using PickleStack::PickleStack;
@@ -145,14 +147,27 @@ class TorchMachine : public PickleStack {
     tensor.strides = integers_of(args[3], "stride");
     if (tensor.shape.size() != tensor.strides.size())
       refuse("a tensor with another number of strides");
+    if (args.size() == 7) check_metadata(args[6]);
     check_reach(tensor);
     tree_.tensors.push_back(std::move(tensor));
     push_new({.kind = PickleKind::tensor,
               .integer = static_cast<std::int64_t>(tree_.tensors.size() - 1)});
   }
 
-  // The last reachable element lies inside the storage, and the tensor is no larger than it.
-  void check_reach(const PickledTensor& tensor) const {
+  // Views whose elements are conjugated or negated when they are read ({"neg": True}).
+  void check_metadata(Ref metadata) const {
+    if (is(metadata, PickleKind::none)) return;
+    if (!is(metadata, PickleKind::dict)) refuse("the metadata of a tensor is no dict");
+    const std::vector<Ref>& items = node(metadata).items;
+    for (std::size_t i = 0; i + 1 < items.size(); i += 2)
+      if (!is(items[i + 1], PickleKind::boolean) || node(items[i + 1]).integer != 0)
+        refuse(fmt::format("a tensor with the view bit {:.20}, which is not supported",
+                           node(items[i]).text));
+  }
+
+  // The last reachable element lies inside the storage. Expanded and overlapping views may have
+  // more elements than it, within a bound: a few bytes must not become terabytes of zeros.
+  void check_reach(const PickledTensor& tensor) {
     std::int64_t last = tensor.offset, count = 1;
     bool overflow = false;
     for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
@@ -169,9 +184,14 @@ class TorchMachine : public PickleStack {
     if (overflow || last >= tensor.storage_numel)
       refuse(fmt::format("a tensor {} reaches beyond its storage of {} elements",
                          shape_text(tensor.shape), tensor.storage_numel));
-    if (count > tensor.storage_numel)
-      refuse(fmt::format("a tensor {} is larger than its storage of {} elements",
-                         shape_text(tensor.shape), tensor.storage_numel));
+    const std::int64_t excess = std::max<std::int64_t>(count - tensor.storage_numel, 0);
+    const auto item_bytes = static_cast<std::int64_t>(bits_of(tensor.dtype) / 8);
+    if (excess > (kMaxExcessBytes - excess_bytes_) / item_bytes)
+      refuse(
+          fmt::format("a tensor {} is larger than its storage of {} elements; all such views "
+                      "together may have {} bytes more than their storages",
+                      shape_text(tensor.shape), tensor.storage_numel, kMaxExcessBytes));
+    excess_bytes_ += excess * item_bytes;
   }
 
   void build() {
@@ -204,6 +224,8 @@ class TorchMachine : public PickleStack {
   }
 
   bool step(std::uint8_t opcode);
+
+  std::int64_t excess_bytes_ = 0;  // of views beyond the sizes of their storages
 };
 
 // clang-format off

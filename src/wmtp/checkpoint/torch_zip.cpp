@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "wmtp/core/error.h"
+#include "wmtp/core/log.h"
 
 namespace wmtp::checkpoint {
 namespace {
@@ -104,6 +105,7 @@ TorchZip::TorchZip(storage::MappedFile file)
   read_directory();
   check_entries();
   find_stem();
+  look_for_checksums();
 }
 
 void TorchZip::refuse(std::string_view fact) const {
@@ -200,6 +202,14 @@ void TorchZip::find_stem() {
   }
 }
 
+// torch.serialization.set_crc32_options(False) leaves every checksum at 0.
+void TorchZip::look_for_checksums() {
+  has_checksums_ = std::any_of(entries_.begin(), entries_.end(),
+                               [](const ZipEntry& entry) { return entry.crc32 != 0; });
+  if (!has_checksums_)
+    log::warn("checkpoint", "{} was saved without checksums: damage would not be noticed", origin_);
+}
+
 const ZipEntry* TorchZip::find(std::string_view name) const {
   const std::string full = stem_ + std::string(name);
   const auto at =
@@ -212,7 +222,12 @@ std::span<const std::byte> TorchZip::bytes(const ZipEntry& entry) const {
   return file_.bytes().subspan(entry.begin, entry.size);
 }
 
+void TorchZip::drop(const ZipEntry& entry, std::uint64_t offset, std::uint64_t size) const {
+  file_.drop(entry.begin + offset, entry.begin + offset + size);
+}
+
 void TorchZip::check_crc(const ZipEntry& entry) const {
+  if (!has_checksums_) return;
   const auto data = bytes(entry);
   const auto crc = ::crc32_z(0, reinterpret_cast<const Bytef*>(data.data()), data.size());
   if (crc != entry.crc32)

@@ -72,10 +72,10 @@ class Findings {
       misshapen_.push_back(fmt::format("{} is {}, expected {} ({})", param.name,
                                        shape_text(stored->shape), shape_text(param.shape),
                                        source.file_of(*stored)));
-    else if (!to_dtype(stored->dtype))
-      misshapen_.push_back(
-          fmt::format("{} has dtype {} ({})", param.name, checkpoint::name_of(stored->dtype),
-                      source.file_of(*stored)));
+    else if (const auto dtype = to_dtype(stored->dtype); !dtype || !c10::isFloatingType(*dtype))
+      misshapen_.push_back(fmt::format("{} has dtype {}, expected floating-point numbers ({})",
+                                       param.name, checkpoint::name_of(stored->dtype),
+                                       source.file_of(*stored)));
   }
 
   void check_stored(const WeightSource& source, const StoredTensor& stored,

@@ -6,23 +6,27 @@
 #include <vector>
 
 #include "wmtp/core/file.h"
+#include "wmtp/core/foreign_json.h"
 
 namespace wmtp {
 namespace {
+
+enum class WideIntegers { refused, doubles };
 
 // Feeds nlohmann's DOM builder and refuses on the way what the builder would let pass.
 class StrictBuilder : public nlohmann::detail::json_sax_dom_parser<Json> {
   using Base = nlohmann::detail::json_sax_dom_parser<Json>;
 
  public:
-  StrictBuilder(Json& root, int max_depth) : Base(root, false), max_depth_(max_depth) {}
+  StrictBuilder(Json& root, int max_depth, WideIntegers wide)
+      : Base(root, false), max_depth_(max_depth), wide_(wide) {}
 
   const std::string& problem() const { return problem_; }
   std::size_t position() const { return position_; }
 
   bool number_float(number_float_t value, const std::string& literal) {
     // The lexer falls back to a float for integers that do not fit 64 bits.
-    if (literal.find_first_of(".eE") == std::string::npos)
+    if (wide_ == WideIntegers::refused && literal.find_first_of(".eE") == std::string::npos)
       return refuse(fmt::format("integer {} does not fit 64 bits", literal.substr(0, 40)));
     return Base::number_float(value, literal);
   }
@@ -68,22 +72,41 @@ class StrictBuilder : public nlohmann::detail::json_sax_dom_parser<Json> {
   std::size_t position_ = 0;
   int depth_ = 0;
   int max_depth_;
+  WideIntegers wide_;
 };
+
+Json parse(std::string_view text, std::string_view name, const JsonLimits& limits, ErrorKind kind,
+           WideIntegers wide) {
+  if (text.size() > limits.max_bytes)
+    throw Error(
+        kind, "json",
+        fmt::format("{}: {} bytes of JSON, the limit is {}", name, text.size(), limits.max_bytes));
+  // nlohmann's lexer takes a NUL for the end of the text and would not look at what follows it.
+  if (const auto nul = text.find('\0'); nul != text.npos)
+    throw Error(kind, "json", fmt::format("{}: byte {} is NUL", name, nul),
+                "is the file complete?");
+  Json root;
+  StrictBuilder builder(root, limits.max_depth, wide);
+  if (!Json::sax_parse(text.begin(), text.end(), &builder))
+    throw Error(kind, "json", fmt::format("{}: {}", name, builder.problem()),
+                "is the file complete?");
+  return root;
+}
 
 }  // namespace
 
 Json parse_json(std::string_view text, std::string_view name, const JsonLimits& limits,
                 ErrorKind kind) {
-  if (text.size() > limits.max_bytes)
-    throw Error(
-        kind, "json",
-        fmt::format("{}: {} bytes of JSON, the limit is {}", name, text.size(), limits.max_bytes));
-  Json root;
-  StrictBuilder builder(root, limits.max_depth);
-  if (!Json::sax_parse(text.begin(), text.end(), &builder))
-    throw Error(kind, "json", fmt::format("{}: {}", name, builder.problem()),
-                "is the file complete?");
-  return root;
+  return parse(text, name, limits, kind, WideIntegers::refused);
+}
+
+Json parse_foreign_json(std::string_view text, std::string_view name, const JsonLimits& limits) {
+  return parse(text, name, limits, ErrorKind::data, WideIntegers::doubles);
+}
+
+Json read_foreign_json(const std::filesystem::path& path, const JsonLimits& limits) {
+  return parse_foreign_json(read_file(path, limits.max_bytes, ErrorKind::data), path.string(),
+                            limits);
 }
 
 Json read_json(const std::filesystem::path& path, const JsonLimits& limits, ErrorKind kind) {

@@ -6,6 +6,7 @@
 
 #include "wmtp/core/log.h"
 #include "wmtp/data/truncation.h"
+#include "wmtp/tokenizer/stream_decoder.h"
 
 namespace wmtp::data {
 namespace {
@@ -153,9 +154,11 @@ std::string marked_text(const EpochView& view, const Sequence& sequence,
                         const tokenizer::Tokenizer& tokenizer) {
   std::vector<std::int32_t> ids(sequence.length);
   view.copy_tokens(sequence, ids);
-  const std::span<const std::int32_t> all(ids);
-  return tokenizer.decode(all.first(sequence.prompt_len), false) + ">>" +
-         tokenizer.decode(all.subspan(sequence.prompt_len), false) + "<<";
+  const std::vector<std::string> texts = tokenizer::token_texts(tokenizer, ids);
+  std::string marked;
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    marked += (i == sequence.prompt_len ? ">>" : "") + texts[i];
+  return marked + (sequence.prompt_len < texts.size() ? "<<" : ">><<");
 }
 
 void log_summary(const Dataset& dataset, const tokenizer::Tokenizer& tokenizer) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "wmtp/core/foreign_json.h"
 #include "wmtp/core/log.h"
 #include "wmtp/model/json_fields.h"
 
@@ -107,7 +108,7 @@ void read_sizes(const JsonFields& fields, ModelConfig& config) {
                               : fields.integer("num_key_value_heads").value_or(config.num_heads);
   const std::int64_t llama_head_dim = config.num_heads > 0 ? config.dim / config.num_heads : 0;
   config.head_dim = fields.integer("head_dim").value_or(qwen3 ? 128 : llama_head_dim);
-  config.max_positions = fields.integer("max_position_embeddings").value_or(qwen3 ? 32768 : 2048);
+  config.max_positions = fields.limit("max_position_embeddings").value_or(qwen3 ? 32768 : 2048);
   config.norm_eps = fields.number("rms_norm_eps").value_or(1e-6);
   config.initializer_range = fields.number("initializer_range").value_or(0.02);
   config.tied = fields.boolean("tie_word_embeddings").value_or(false);
@@ -177,7 +178,7 @@ GenerationIds parse_generation_ids(std::string_view text, std::string_view origi
 }
 
 HfConfig read_hf_config(const std::filesystem::path& path) {
-  return parse_hf_config(read_json(path), path.string());
+  return parse_hf_config(read_foreign_json(path), path.string());
 }
 
 }  // namespace wmtp::model

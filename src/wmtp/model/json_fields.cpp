@@ -46,6 +46,13 @@ std::optional<std::int64_t> JsonFields::integer(std::string_view key) const {
   return value->get<std::int64_t>();
 }
 
+std::optional<std::int64_t> JsonFields::limit(std::string_view key) const {
+  const Json* value = find(key);
+  if (value && value->is_number() && value->get<double>() >= static_cast<double>(kNoLimit))
+    return kNoLimit;
+  return integer(key);
+}
+
 std::optional<double> JsonFields::number(std::string_view key) const {
   const Json* value = find(key);
   if (!value) return std::nullopt;

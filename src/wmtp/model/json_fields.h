@@ -11,6 +11,9 @@
 
 namespace wmtp::model {
 
+// The most that a limit may say; what is beyond it, or beyond 64 bits, means "no limit".
+inline constexpr std::int64_t kNoLimit = std::int64_t{1} << 32;
+
 class JsonFields {
  public:
   // BORROWS `object`. REQUIRES that `object` outlives this. `origin` is a path for messages,
@@ -19,6 +22,8 @@ class JsonFields {
 
   bool has(std::string_view key) const { return find(key) != nullptr; }
   std::optional<std::int64_t> integer(std::string_view key) const;
+  // A bound such as a number of positions, kNoLimit at most.
+  std::optional<std::int64_t> limit(std::string_view key) const;
   std::optional<double> number(std::string_view key) const;
   std::optional<bool> boolean(std::string_view key) const;
   std::optional<std::string> text(std::string_view key) const;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "wmtp/core/foreign_json.h"
 #include "wmtp/core/log.h"
 #include "wmtp/model/json_fields.h"
 
@@ -71,7 +72,7 @@ ModelConfig read_fields(const JsonFields& fields, std::optional<std::int64_t> em
   if (scaled) config.rope.scaling = Llama3Scaling{};
   config.n_future = fields.integer("n_future_tokens").value_or(1);
   if (config.n_future > 1) config.architecture = Architecture::llama_mtp;
-  config.max_positions = fields.integer("max_seq_len").value_or(scaled ? 131072 : 2048);
+  config.max_positions = fields.limit("max_seq_len").value_or(scaled ? 131072 : 2048);
   const bool llama3_vocabulary = config.vocab_size == 128256;
   config.bos_id = llama3_vocabulary ? 128000 : 1;
   config.eos_ids = {llama3_vocabulary ? 128001 : 2};
@@ -105,7 +106,7 @@ ModelConfig parse_meta_params(const Json& json, std::string_view origin,
 
 ModelConfig read_meta_params(const std::filesystem::path& path,
                              std::optional<std::int64_t> embedding_rows) {
-  return parse_meta_params(read_json(path), path.string(), embedding_rows);
+  return parse_meta_params(read_foreign_json(path), path.string(), embedding_rows);
 }
 
 }  // namespace wmtp::model

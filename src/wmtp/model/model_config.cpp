@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "wmtp/core/error.h"
+#include "wmtp/model/json_fields.h"
 
 namespace wmtp::model {
 namespace {
@@ -92,7 +93,7 @@ void validate(const ModelConfig& config, std::string_view origin, const FieldNam
   problems.range(names.ffn_dim, config.ffn_dim, 1, 1 << 22);
   problems.range("vocab_size", config.vocab_size, 1, 1 << 24);
   problems.range("n_future_tokens", config.n_future, 1, 16);
-  problems.range(names.max_positions, config.max_positions, 1, std::int64_t{1} << 32);
+  problems.range(names.max_positions, config.max_positions, 1, kNoLimit);
   problems.require(config.head_dim % 2 == 0,
                    fmt::format("head_dim is {}, must be even for RoPE", config.head_dim));
   problems.require(config.num_kv_heads < 1 || config.num_heads % config.num_kv_heads == 0,

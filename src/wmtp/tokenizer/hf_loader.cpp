@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 
+#include "wmtp/core/foreign_json.h"
 #include "wmtp/tokenizer/hf_tokenizer.h"
 
 namespace wmtp::tokenizer {
@@ -187,8 +188,8 @@ SpecialFrame read_post_processor(const JsonFields& processor, int depth) {
 }  // namespace
 
 HfParts read_hf_parts(std::string_view json_text, const std::string& file) {
-  const Json json =
-      parse_json(json_text, file, {.max_bytes = kMaxTokenizerJsonBytes, .max_depth = kMaxDepth});
+  const Json json = parse_foreign_json(
+      json_text, file, {.max_bytes = kMaxTokenizerJsonBytes, .max_depth = kMaxDepth});
   const JsonFields top(json, file, "top");
   if (const auto version = top.optional_string("version"); version && *version != "1.0")
     top.unsupported(fmt::format("has version '{}'; only 1.0 is supported", *version));

@@ -4,6 +4,7 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/core/file.h"
+#include "wmtp/core/foreign_json.h"
 #include "wmtp/tokenizer/hf_tokenizer.h"
 #include "wmtp/tokenizer/json_fields.h"
 #include "wmtp/tokenizer/sentencepiece.h"
@@ -23,7 +24,7 @@ TokenizerSettings read_settings(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "tokenizer_config.json";
   TokenizerSettings settings;
   if (!std::filesystem::exists(path)) return settings;
-  const Json json = read_json(path);
+  const Json json = read_foreign_json(path);
   const JsonFields config(json, path.string(), "top");
   settings.bos_token = token_setting(config, "bos_token");
   settings.eos_token = token_setting(config, "eos_token");

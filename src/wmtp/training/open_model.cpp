@@ -11,6 +11,7 @@
 #include "wmtp/training/checkpoint_model.h"
 #include "wmtp/training/exports/mark.h"
 #include "wmtp/training/exports/token_ids.h"
+#include "wmtp/training/python_checkpoint.h"
 #include "wmtp/training/run_place.h"
 
 namespace wmtp::training {
@@ -110,13 +111,9 @@ OpenedModel open_adapted(const fs::path& path, const checkpoint::Environment& en
   return opened;
 }
 
-OpenedModel open_plain(const fs::path& path, const std::string& name) {
+OpenedModel open_plain(checkpoint::ModelFolder folder, const std::string& name) {
   OpenedModel opened;
-  opened.folder = checkpoint::open_model_folder(path);
-  if (opened.folder.config_format == checkpoint::ConfigFormat::none) {
-    checkpoint::find_config(opened.folder);
-    opened.folder.tokenizer_folder = opened.folder.folder;
-  }
+  opened.folder = std::move(folder);
   read_config(opened, name);
   const fs::path generation = opened.folder.folder / kGenerationConfigFile;
   if (fs::exists(generation)) opened.generation_config = generation;
@@ -128,18 +125,85 @@ OpenedModel open_plain(const fs::path& path, const std::string& name) {
   return opened;
 }
 
+// A model folder, or one weights file: then what lies beside it describes it.
+checkpoint::ModelFolder open_described(const fs::path& path) {
+  checkpoint::ModelFolder folder = checkpoint::open_model_folder(path);
+  if (folder.config_format == checkpoint::ConfigFormat::none) {
+    checkpoint::find_config(folder);
+    folder.tokenizer_folder = folder.folder;
+  }
+  return folder;
+}
+
+// The base of a checkpoint of the Python project, as the file names it: from here, where the
+// Python project ran, or beside the file. A plain model folder, so that files cannot name each
+// other in a ring.
+OpenedModel open_named_base(const checkpoint::ModelFolder& file, const std::string& name,
+                            const checkpoint::Environment& environment) {
+  constexpr const char* kHint = "name the base with --base-model or base_model_path";
+  const std::string& named = file.torch_checkpoint->base_model;
+  if (named.empty())
+    throw Error(ErrorKind::config, "model",
+                fmt::format("{} is a training checkpoint that names no base model", name), kHint);
+  const fs::path beside = file.folder / named;
+  try {
+    const fs::path path = checkpoint::locate_model(
+        !fs::exists(named) && fs::exists(beside) ? beside.string() : named, environment);
+    if (!fs::is_directory(path))
+      throw Error(ErrorKind::config, "model", fmt::format("{} is no folder", path.string()));
+    OpenedModel base = open_plain(open_described(path), path.string());
+    base.read_from = {path};
+    return base;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::config) throw;
+    throw Error(ErrorKind::config, "model",
+                fmt::format("{}: its base {} cannot be opened: {}", name, named, error.fact()),
+                kHint);
+  }
+}
+
+OpenedModel open_python_checkpoint(checkpoint::ModelFolder file, const std::string& name,
+                                   const checkpoint::Environment& environment,
+                                   const std::string& base_model) {
+  const checkpoint::TorchCheckpoint said = *file.torch_checkpoint;
+  const bool described = file.config_format != checkpoint::ConfigFormat::none;
+  if (base_model.empty() && !said.adapters_only && described) {
+    OpenedModel opened;
+    opened.folder = std::move(file);
+    read_config(opened, name);
+    auto weights = std::move(opened.folder.weights);
+    return with_python_checkpoint(std::move(opened), std::move(weights), said);
+  }
+  OpenedModel base = base_model.empty() ? open_named_base(file, name, environment)
+                                        : open_model(base_model, environment);
+  if (base.lora)
+    throw Error(ErrorKind::config, "model", fmt::format("{}: the base has adapters itself", name),
+                "merge them first");
+  if (said.adapters_only && !base.has_weights())
+    throw Error(ErrorKind::config, "model", fmt::format("the base of {} has no weights", name));
+  if (said.adapters_only) base.base_model = base_model.empty() ? said.base_model : base_model;
+  return with_python_checkpoint(std::move(base), std::move(file.weights), said);
+}
+
+OpenedModel open_other(const fs::path& path, const std::string& name,
+                       const checkpoint::Environment& environment, const std::string& base_model) {
+  checkpoint::ModelFolder folder = open_described(path);
+  if (folder.torch_checkpoint)
+    return open_python_checkpoint(std::move(folder), name, environment, base_model);
+  if (!base_model.empty())
+    throw Error(ErrorKind::config, "model",
+                fmt::format("{} is no adapter; a base model goes with adapters only", name));
+  return open_plain(std::move(folder), name);
+}
+
 }  // namespace
 
 OpenedModel open_model(const std::string& name, const checkpoint::Environment& environment,
                        const std::string& base_model) {
   const fs::path path = place_of_run(checkpoint::locate_model(name, environment));
-  const bool takes_base = is_checkpoint(path) || is_adapter_folder(path);
-  if (!base_model.empty() && !takes_base)
-    throw Error(ErrorKind::config, "model",
-                fmt::format("{} is no adapter; a base model goes with adapters only", name));
   OpenedModel opened = is_checkpoint(path)       ? open_checkpoint(path, environment, base_model)
                        : is_adapter_folder(path) ? open_adapted(path, environment, base_model)
-                                                 : open_plain(path, name);
+                                                 : open_other(path, name, environment, base_model);
   opened.read_from.insert(opened.read_from.begin(), path);
   if (const auto mark = read_export_mark(path)) opened.step = mark->step;
   return opened;

@@ -36,8 +36,10 @@ struct OpenedModel {
 // weights, every tensor and shape is held against the configuration (checkpoint/weight_check.h).
 // REQUIRES a configuration in the folder (Error config).
 // A PEFT folder is its base with the adapter upon it, unmerged. The base is `base_model`, or what
-// the adapter's configuration names: beside the folder, else as a model is named here. Error
-// config for a `base_model` of what is no adapter.
+// the adapter's configuration names: beside the folder, else as a model is named here. A training
+// checkpoint of the Python project (a .pt; python_checkpoint.h) is the model it says, its adapters
+// merged; what it is and what it lacks comes from `base_model`, else from the configuration beside
+// it, else from the base it names. Error config for a `base_model` of what takes none.
 OpenedModel open_model(const std::string& name, const checkpoint::Environment& environment,
                        const std::string& base_model = {});
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "wmtp/cli/commands/data.h"
+#include "wmtp/tokenizer/stream_decoder.h"
 #include "wmtp/tracking/shown_text.h"
 
 namespace wmtp::cli {
@@ -66,21 +67,7 @@ ShownSequence show_sequence(const data::EpochView& view, const data::Sequence& s
   shown.ids.resize(sequence.length);
   shown.prompt_len = sequence.prompt_len;
   view.copy_tokens(sequence, shown.ids);
-  // A token alone may be part of a character: decode growing prefixes of a few tokens until whole.
-  constexpr std::size_t kLongestCharacter = 8;
-  const std::span<const std::int32_t> ids(shown.ids);
-  for (std::size_t begin = 0; begin < ids.size();) {
-    std::size_t count = 1;
-    std::string text = tokenizer.decode(ids.subspan(begin, 1), false);
-    while (text.find("\xEF\xBF\xBD") != std::string::npos && count < kLongestCharacter &&
-           begin + count < ids.size()) {
-      ++count;
-      text = tokenizer.decode(ids.subspan(begin, count), false);
-    }
-    shown.pieces.push_back(text);
-    for (std::size_t i = 1; i < count; ++i) shown.pieces.emplace_back();
-    begin += count;
-  }
+  shown.pieces = tokenizer::token_texts(tokenizer, shown.ids);
   return shown;
 }
 

@@ -7,6 +7,7 @@
 
 #include "wmtp/config/derived.h"
 #include "wmtp/core/log.h"
+#include "wmtp/tokenizer/stream_decoder.h"
 #include "wmtp/tracking/jsonl_sink.h"
 
 namespace wmtp::training {
@@ -180,10 +181,13 @@ void RunReport::sample(std::int64_t step, const DeviceBatch& batch, const TokenM
     tracking::DecodedSample sample;
     sample.step = step;
     sample.stage = config::name_of(config_.experiment.stage);
-    for (auto i = static_cast<std::size_t>(batch.doc_start[d]);
-         i < static_cast<std::size_t>(batch.doc_start[d + 1]); ++i) {
+    const auto begin = static_cast<std::size_t>(batch.doc_start[d]),
+               end = static_cast<std::size_t>(batch.doc_start[d + 1]);
+    const std::vector<std::string> texts =
+        tokenizer::token_texts(tokenizer, std::span(batch.tokens).subspan(begin, end - begin));
+    for (std::size_t i = begin; i < end; ++i) {
       tracking::SampleToken token;
-      token.text = tokenizer.decode(std::span(&batch.tokens[i], 1), /*skip_special=*/false);
+      token.text = texts[i - begin];
       token.is_target = batch.mask[i] != 0;
       token.weight = !token.is_target ? 0 : weights.empty() ? 1 : weights[i];
       if (!values.empty() && token.is_target) token.value = values[i];

@@ -1,0 +1,20 @@
+// Training checkpoints of the Python project (checkpoint/torch_checkpoint.h) as models: critics,
+// adapters of policies and references, whole policies.
+#pragma once
+#include <memory>
+
+#include "wmtp/checkpoint/torch_checkpoint.h"
+#include "wmtp/checkpoint/weight_source.h"
+#include "wmtp/training/open_model.h"
+
+namespace wmtp::training {
+
+// `model` with the file's weights in place of its own, or upon them: adapters are merged, W + s B A
+// in fp32, rounded once to the dtype asked for. A whole model may lack the unembedding alone (a
+// critic has none); that one stays the base's. `model` may be without weights where the file has
+// them all. Error config that lists what is missing, unexpected, misshapen or no float.
+OpenedModel with_python_checkpoint(OpenedModel model,
+                                   std::unique_ptr<checkpoint::WeightSource> weights,
+                                   const checkpoint::TorchCheckpoint& said);
+
+}  // namespace wmtp::training
