@@ -9,7 +9,7 @@ export CCACHE_DIR     ?= $(CACHE)/ccache
 export CCACHE_MAXSIZE ?= 5G
 
 .NOTPARALLEL:
-.PHONY: help setup setup-python configure build program demo test bench bench-build soak lint format bundle clean
+.PHONY: help setup setup-python configure build program demo test test-isa bench bench-build soak lint format bundle clean
 
 help:  ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ demo: program  ## Set up, build, and train all four stages on a tiny corpus (und
 
 test: setup-python build  ## Set up, build, and run all tests
 	@tools/run_tests $(BUILD)
+
+test-isa: setup-python build  ## The tests of numbers under every instruction set this CPU can be limited to (under an hour)
+	@tools/isa_matrix $(BUILD) --skip-no-effect
 
 bench: setup-python build  ## Run the benchmarks (bench/run.py --list names them)
 	@$$(tools/setup --print-python) bench/run.py --build $(BUILD) $(BENCH)

@@ -6,7 +6,10 @@
 #include <bit>
 #include <limits>
 
+#include "support/expect_error.h"
 #include "tests/kernels/op_matrix.h"
+#include "wmtp/kernels/simd_level.h"
+#include "wmtp/kernels/swiglu.h"
 
 namespace wmtp::kernels::cpu {
 namespace {
@@ -93,6 +96,31 @@ TEST_P(Simd, WhereARangeBeginsChangesNoBit) {
   };
   const std::vector<float> whole = run(0);
   for (const std::int64_t cut : {1, 7, 16, 100, 332}) EXPECT_EQ(run(cut), whole) << cut;
+}
+
+// A processor tested as if it were a lesser one: the ops run the bodies of the level.
+TEST(SimdLimit, OpsRunTheBodiesOfTheLevel) {
+  const SimdLevel before = simd_level();
+  const Tensor gate_up = kernels::testing::normals("gate_up", {1, 130}).to(kFloat32);
+  for (int index = 0; index < num_simd_kernels(); ++index) {
+    limit_simd(static_cast<SimdLevel>(index));
+    EXPECT_EQ(simd_level_name(simd_level()), simd_kernels(index).name);
+    const Tensor out = gate_up.new_empty({1, 65}), wanted = gate_up.new_empty({1, 65});
+    simd_kernels(index).swiglu(
+        {gate_up.data_ptr<float>(), nullptr, wanted.data_ptr<float>(), 130, 0, 65, 65}, 0, 1);
+    kernels::swiglu(gate_up, out);
+    EXPECT_TRUE(out.equal(wanted)) << index;
+  }
+  limit_simd(before);
+}
+
+TEST(SimdLimit, WhatTheProcessorLacksIsRefused) {
+  const SimdLevel before = simd_level();
+  for (int index = num_simd_kernels(); index < 3; ++index)
+    EXPECT_WMTP_ERROR(limit_simd(static_cast<SimdLevel>(index)), ErrorKind::config,
+                      "is not on this processor");
+  EXPECT_WMTP_ERROR(simd_level_from_name("sse9"), ErrorKind::config, "'sse9' is no instruction");
+  EXPECT_EQ(simd_level(), before);
 }
 
 INSTANTIATE_TEST_SUITE_P(InstructionSets, Simd, ::testing::Range(0, num_simd_kernels()),

@@ -60,6 +60,12 @@ class ModelRun {
   model::Transformer model_;
 };
 
+// How far from the exact value, relatively, what has gone through the model in `dtype` may be: each
+// of n roundings is off by up to u, to either side, so that they add up to u sqrt(n). n are the
+// additions of all sums on a way through the model and back, twice as many with adapters beside the
+// projections; what is left of sums whose terms cancel may be an eighth of them.
+double rounding_bound(at::ScalarType dtype, const Problem& problem);
+
 // Norm of the difference over the norm of `want`.
 double relative_error(const Tensor& got, const Tensor& want);
 

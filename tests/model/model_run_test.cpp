@@ -151,6 +151,15 @@ model::Batch ModelRun::make_batch() const {
   return batch;
 }
 
+double rounding_bound(at::ScalarType dtype, const Problem& problem) {
+  const model::ModelConfig& config = problem.config;
+  const std::int64_t attention = 3 * config.dim + 2 * config.head_dim * config.num_heads;
+  const std::int64_t block = attention + 2 * config.dim + config.ffn_dim;
+  const std::int64_t way = config.num_blocks * block * (problem.lora ? 2 : 1) + config.vocab_size;
+  const auto additions = static_cast<double>(2 * way);
+  return 8 * (dtype == at::kDouble ? 0x1p-53 : 0x1p-24) * std::sqrt(additions);
+}
+
 double relative_error(const Tensor& got, const Tensor& want) {
   const double scale = want.norm().item<double>();
   return got.to(at::kDouble).sub(want).norm().item<double>() / std::max(scale, 1e-30);

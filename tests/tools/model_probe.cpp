@@ -16,6 +16,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "support/simd_limit.h"
 #include "tools/write_tensors.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/json.h"
@@ -154,6 +155,7 @@ void probe(const Flags& flags) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (!test::limit_simd_by_environment()) return 1;
   Flags flags;
   CLI::App app("one forward and backward, written out");
   app.add_option("--preset", flags.preset);

@@ -14,6 +14,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "support/simd_limit.h"
 #include "tools/write_tensors.h"
 #include "training/stage_run.h"
 #include "wmtp/core/error.h"
@@ -230,6 +231,7 @@ void probe(const std::filesystem::path& given_path, const std::filesystem::path&
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (!test::limit_simd_by_environment()) return 1;
   if (argc != 3) {
     std::cerr << "wmtp_stage_probe CASE.json DIR\n";
     return 1;

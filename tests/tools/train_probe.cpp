@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "support/simd_limit.h"
 #include "tools/write_tensors.h"
 #include "wmtp/comm/session.h"
 #include "wmtp/core/json.h"
@@ -82,6 +83,7 @@ void run(const Flags& flags) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (!test::limit_simd_by_environment()) return 1;
   Flags flags;
   CLI::App app("a short sharded run, written out");
   app.add_option("--preset", flags.preset);

@@ -77,7 +77,7 @@ TEST(Exports, ARunsTensorsBecomeAModelFolder) {
   const ExportReport report =
       exporter.finish({probe_logits(spec.config, std::nullopt, drawing()), nullptr});
   EXPECT_TRUE(report.verified);
-  EXPECT_LT(report.logit_difference.value(), 1e-6);
+  EXPECT_EQ(report.logit_difference.value(), 0);
   EXPECT_TRUE(fs::exists(folder / "out/model.safetensors.index.json"));
   EXPECT_FALSE(fs::exists(folder / "out/model.safetensors"));
   const OpenedModel opened = open_model(folder / "out", no_environment);
@@ -163,16 +163,15 @@ TEST(Exports, AnAdapterFolderIsAModel) {
   const auto value_head = model::value_head_unit(model::ValueHeadType::linear, spec.config.dim);
   for (const auto& param : value_head.params) exporter.take(param.name, drawn(param));
   const ProbeLogits logits = probe_logits(spec.config, spec.lora, drawing());
-  EXPECT_LT(exporter.finish({logits, drawing()}).logit_difference.value(), 1e-6);
+  EXPECT_EQ(exporter.finish({logits, drawing()}).logit_difference.value(), 0);
   const ModelSource source = open_model_source(folder / "adapter", no_environment);
   EXPECT_EQ(source.lora, spec.lora);
   EXPECT_EQ(source.value_head, spec.value_head);
-  EXPECT_LT(probe_difference(logits, probe_logits(source.config, source.lora, source.fill)), 1e-6);
+  EXPECT_EQ(probe_difference(logits, probe_logits(source.config, source.lora, source.fill)), 0);
   ModelSource applied = open_model_source(folder / "base", no_environment);
   EXPECT_GT(probe_difference(logits, probe_logits(applied.config, {}, applied.fill)), 1e-3);
   apply_adapter(applied, folder / "adapter");
-  EXPECT_LT(probe_difference(logits, probe_logits(applied.config, applied.lora, applied.fill)),
-            1e-6);
+  EXPECT_EQ(probe_difference(logits, probe_logits(applied.config, applied.lora, applied.fill)), 0);
   EXPECT_WMTP_ERROR(apply_adapter(applied, folder / "adapter"), ErrorKind::config, "already");
   EXPECT_WMTP_ERROR(open_model(folder / "base", no_environment, "x"), ErrorKind::config,
                     "no adapter");

@@ -10,6 +10,8 @@
 
 namespace wmtp::test {
 
+inline constexpr double kLawLearningRate = 1e-3;
+
 struct LawLayout {
   parallel::Strategy strategy = parallel::Strategy::full_shard;
   model::Recompute recompute = model::Recompute::none;
@@ -19,6 +21,7 @@ struct LawLayout {
   optim::Recipe recipe = optim::Recipe::fp32;
   std::optional<optim::LossScaleSettings> loss_scale = {};
   std::optional<model::LoraConfig> lora = {};  // adapters begin at random values, B too
+  std::uint64_t seed = 0;                      // of weights, samples and rounding
 };
 
 class LawRun {

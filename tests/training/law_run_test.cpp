@@ -12,29 +12,31 @@ training::AssembleOptions assemble_options(const model::ModelConfig& config,
   options.transformer.recompute = layout.recompute;
   options.transformer.lora = layout.lora;
   options.adamw.recipe = layout.recipe;
-  options.adamw.rounding_seed = 5;
+  options.adamw.rounding_seed = 5 + layout.seed;
   options.loss_scale = layout.loss_scale;
   options.parallel.strategy = layout.strategy;
   options.parallel.no_sync = layout.no_sync;
   options.parallel.prefetch_forward = options.parallel.prefetch_backward = layout.prefetch;
-  options.groups.groups = {{.name = "policy", .learning_rate = 1e-3, .weight_decay = 0.01}};
+  options.groups.groups = {
+      {.name = "policy", .learning_rate = kLawLearningRate, .weight_decay = 0.01}};
   return options;
 }
 
-training::SyntheticBatch micro_batch(const model::ModelConfig& config, int step, int index,
-                                     bool empty) {
+training::SyntheticBatch micro_batch(const model::ModelConfig& config, std::uint64_t seed, int step,
+                                     int index, bool empty) {
   const training::SyntheticShape shape{
       .batch = 1 + index % 2, .seq = 24, .vocab_size = config.vocab_size, .mixed = true};
-  auto batch = training::synthetic_batch(shape, 7, static_cast<std::uint64_t>(100 * step + index));
+  auto batch =
+      training::synthetic_batch(shape, 7 + seed, static_cast<std::uint64_t>(100 * step + index));
   if (empty) std::fill(batch.target_mask.begin(), batch.target_mask.end(), std::uint8_t{0});
   return batch;
 }
 
 // Weights from scratch, but lora_B like a projection: from zero, A would have no gradient in the
 // first step.
-parallel::Fill weights_of(const model::ModelConfig& config) {
-  return [fill = training::random_weights(config, 3)](const layout::ParamSpec& param,
-                                                      std::int64_t begin, const Tensor& out) {
+parallel::Fill weights_of(const model::ModelConfig& config, std::uint64_t seed) {
+  return [fill = training::random_weights(config, 3 + seed)](
+             const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
     const bool is_b = param.name.ends_with("lora_B.weight");
     fill(is_b ? layout::ParamSpec{param.name + ".drawn", param.shape} : param, begin, out);
   };
@@ -48,7 +50,7 @@ LawRun::LawRun(const model::ModelConfig& config, const LawLayout& layout,
       layout_(layout),
       groups_(groups),
       model_(assemble_options(config, layout), groups) {
-  model_.runtime().fill(weights_of(config));
+  model_.runtime().fill(weights_of(config, layout.seed));
 }
 
 training::StepResult LawRun::step() {
@@ -58,13 +60,14 @@ training::StepResult LawRun::step() {
   input.facts.head_targets.assign(static_cast<std::size_t>(heads), 0);
   for (int index = 0; index < layout_.num_micro_batches; ++index) {
     const bool empty = index > 0 && index + 1 == layout_.num_micro_batches;
-    const auto batch = micro_batch(config_, steps_done_, index, empty);
+    const auto batch = micro_batch(config_, layout_.seed, steps_done_, index, empty);
     const auto counts = training::count_targets(batch.view(), heads);
     for (std::size_t head = 0; head < counts.size(); ++head)
       input.facts.head_targets[head] += counts[head];
-    if (index % world == rank)
-      input.micro_batches.push_back(training::upload(batch.view(), heads, model_.inv_freq(),
-                                                     training::DropoutKey{11, steps_done_}));
+    if (index % world != rank) continue;
+    input.num_tokens += static_cast<double>(batch.tokens.size());
+    input.micro_batches.push_back(training::upload(batch.view(), heads, model_.inv_freq(),
+                                                   training::DropoutKey{11, steps_done_}));
   }
   ++steps_done_;
   return model_.step().run(input).read();

@@ -1,14 +1,16 @@
-// Arithmetic per token that MFU counts, stage by stage, for the 7B shape at span 2048 (GFLOP).
+// Arithmetic per token that MFU counts, stage by stage, for the 7B shape at span 2048: whole
+// numbers that double precision holds exactly.
 #include "wmtp/training/run/run_flops.h"
 
 #include <gtest/gtest.h>
 
+#include "support/tolerance.h"
 #include "wmtp/model/presets.h"
 
 namespace wmtp::training {
 namespace {
 
-constexpr double kSpan = 2048, kGiga = 1e9;
+constexpr double kSpan = 2048;
 // Of one block, forward: 2 (4 d^2 + 3 d f) and 2 S d; of one unembedding: 2 V d.
 constexpr double kBlock = 2.0 * (4 * 4096.0 * 4096 + 3 * 4096.0 * 11008) + 2 * kSpan * 4096;
 constexpr double kLogits = 2.0 * 32000 * 4096;
@@ -20,25 +22,25 @@ PolicyPlan seven_b() {
 }
 
 double counted(const PolicyPlan& plan, bool reads_frozen = true) {
-  return run_flops_per_token(plan, reads_frozen, kSpan) / kGiga;
+  return run_flops_per_token(plan, reads_frozen, kSpan);
 }
 
 TEST(RunFlops, Baseline) {
-  EXPECT_NEAR(counted(seven_b()), 43.612373, 1e-6);
-  EXPECT_NEAR(counted(seven_b()), 3 * (32 * kBlock + 4 * kLogits) / kGiga, 1e-9);
+  EXPECT_WITHIN(std::abs(counted(seven_b()) / 1e9 - 43.612373), 1e-6);  // its last digit
+  EXPECT_EQ(counted(seven_b()), 3 * (32 * kBlock + 4 * kLogits));
 }
 
 TEST(RunFlops, ExecutedCountsBlocksRunAgainAndNoLogitsWithoutTargets) {
   PolicyPlan plan = seven_b();
   auto executed = [&](double targets) {
-    return executed_flops_per_token(plan, true, kSpan, targets) / kGiga;
+    return executed_flops_per_token(plan, true, kSpan, targets);
   };
-  EXPECT_NEAR(executed(4), counted(plan), 1e-9) << "nothing again, every row has its targets";
-  EXPECT_NEAR(executed(1), (3 * 32 * kBlock + 3 * kLogits) / kGiga, 1e-9);
+  EXPECT_EQ(executed(4), counted(plan)) << "nothing again, every row has its targets";
+  EXPECT_EQ(executed(1), 3 * 32 * kBlock + 3 * kLogits);
   plan.assemble.transformer.recompute = model::Recompute::block;
-  EXPECT_NEAR(executed(1), (4 * 32 * kBlock + 3 * kLogits) / kGiga, 1e-9);
+  EXPECT_EQ(executed(1), 4 * 32 * kBlock + 3 * kLogits);
   plan.assemble.frozen = true;
-  EXPECT_NEAR(executed(4), (32 * kBlock + 4 * kLogits) / kGiga, 1e-9);
+  EXPECT_EQ(executed(4), 32 * kBlock + 4 * kLogits);
 }
 
 TEST(RunFlops, CriticRunsItsTrunkOnce) {
@@ -47,9 +49,9 @@ TEST(RunFlops, CriticRunsItsTrunkOnce) {
   plan.assemble.model = model::backbone(plan.assemble.model);
   plan.assemble.value_head = ValuePathOptions{};  // 4720641 parameters
   plan.assemble.frozen = true;
-  EXPECT_NEAR(counted(plan), (28 * kBlock + 6 * 4720641.0) / kGiga, 1e-9);
+  EXPECT_EQ(counted(plan), 28 * kBlock + 6 * 4720641.0);
   plan.assemble.frozen = false;
-  EXPECT_NEAR(counted(plan), (3 * 28 * kBlock + 6 * 4720641.0) / kGiga, 1e-9);
+  EXPECT_EQ(counted(plan), 3 * 28 * kBlock + 6 * 4720641.0);
 }
 
 TEST(RunFlops, AFrozenModelCountsOnceAndNotFromDisk) {
@@ -57,11 +59,11 @@ TEST(RunFlops, AFrozenModelCountsOnceAndNotFromDisk) {
   FrozenPlan frozen;
   frozen.source.config = plan.assemble.model;
   plan.frozen = frozen;
-  EXPECT_NEAR(counted(plan) - counted(seven_b()), (29 * kBlock + kLogits) / kGiga, 1e-9);
+  EXPECT_EQ(counted(plan) - counted(seven_b()), 29 * kBlock + kLogits);
   EXPECT_EQ(counted(plan, /*reads_frozen=*/false), counted(seven_b()));
   plan.frozen->options.use = FrozenModelOptions::Use::values;
   plan.frozen->source.value_head = model::ValueHeadType::mlp;
-  EXPECT_NEAR(counted(plan) - counted(seven_b()), 28 * kBlock / kGiga, 1e-9);
+  EXPECT_EQ(counted(plan) - counted(seven_b()), 28 * kBlock);
 }
 
 }  // namespace

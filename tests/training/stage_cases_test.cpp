@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "support/tolerance.h"
+
 #include <cmath>
 
 namespace wmtp::test {
@@ -133,7 +135,8 @@ void expect_same_metrics(const training::Metrics& found, const training::Metrics
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
     EXPECT_EQ(found[i].first, expected[i].first);
-    EXPECT_NEAR(found[i].second, expected[i].second, 1e-4 * (0.1 + std::abs(expected[i].second)))
+    EXPECT_WITHIN(std::abs(found[i].second - expected[i].second),
+                  1e-4 * (0.1 + std::abs(expected[i].second)))
         << found[i].first;
   }
 }
@@ -143,13 +146,13 @@ void expect_same_metrics(const training::Metrics& found, const training::Metrics
 void expect_same_results(const training::StepResult& found, const training::StepResult& expected) {
   EXPECT_EQ(found.applied, expected.applied);
   EXPECT_EQ(found.bad, expected.bad);
-  EXPECT_NEAR(found.loss, expected.loss, 1e-5 * std::abs(expected.loss));
-  EXPECT_NEAR(found.grad_norm, expected.grad_norm, 1e-4 * expected.grad_norm);
+  EXPECT_WITHIN(std::abs(found.loss - expected.loss), 1e-5 * std::abs(expected.loss));
+  EXPECT_WITHIN(std::abs(found.grad_norm - expected.grad_norm), 1e-4 * expected.grad_norm);
   expect_same_metrics(found.metrics, expected.metrics);
 }
 
 void expect_same_numbers(const training::Numbers& found, const training::Numbers& expected) {
-  EXPECT_NEAR(found.loss, expected.loss, 1e-4 * std::abs(expected.loss));
+  EXPECT_WITHIN(std::abs(found.loss - expected.loss), 1e-4 * std::abs(expected.loss));
   expect_same_metrics(found.metrics, expected.metrics);
 }
 
@@ -161,10 +164,11 @@ void expect_same(const StageTrace& found, const StageTrace& expected) {
   }
   expect_same_numbers(found.validation, expected.validation);
   for (std::size_t u = 0; u < expected.end.size(); ++u) {
-    EXPECT_LE(relative(found.first_grads[u], expected.first_grads[u], expected.first_grads[u]),
-              1e-5)
+    EXPECT_WITHIN(relative(found.first_grads[u], expected.first_grads[u], expected.first_grads[u]),
+                  1e-5)
         << "gradient of unit " << u;
-    EXPECT_LE(relative(found.end[u], expected.end[u], expected.end[u].sub(expected.start[u])), 1e-3)
+    EXPECT_WITHIN(relative(found.end[u], expected.end[u], expected.end[u].sub(expected.start[u])),
+                  1e-3)
         << "weights of unit " << u;
   }
 }

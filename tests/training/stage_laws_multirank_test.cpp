@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "support/multi_process.h"
+#include "support/tolerance.h"
 #include "training/stage_cases.h"
 #include "wmtp/comm/session.h"
 
@@ -46,14 +47,14 @@ void expect_like_alone(Ranks& ranks, const StageSetup& setup, const StageSteps& 
     SCOPED_TRACE("step " + std::to_string(s));
     expect_same_results(run.step(steps[s]), alone.results[s]);
     for (std::size_t u = 0; s == 0 && u < run.num_units(); ++u)
-      EXPECT_LE(distance(ranks, run, run.grad(u), alone.first_grads[u]),
-                1e-5 * alone.first_grads[u].norm().item<double>())
+      EXPECT_WITHIN(distance(ranks, run, run.grad(u), alone.first_grads[u]),
+                    1e-5 * alone.first_grads[u].norm().item<double>())
           << "gradient of unit " << u;
   }
   expect_same_numbers(run.validate(steps.front()), alone.validation);
   for (std::size_t u = 0; u < run.num_units(); ++u)
-    EXPECT_LE(distance(ranks, run, run.master(u), alone.end[u]),
-              1e-3 * alone.end[u].sub(alone.start[u]).norm().item<double>())
+    EXPECT_WITHIN(distance(ranks, run, run.master(u), alone.end[u]),
+                  1e-3 * alone.end[u].sub(alone.start[u]).norm().item<double>())
         << "weights of unit " << u;
 }
 

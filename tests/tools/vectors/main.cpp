@@ -6,6 +6,7 @@
 #include <iostream>
 #include <string>
 
+#include "support/simd_limit.h"
 #include "tools/vectors/families.h"
 #include "tools/vectors/json_tensors.h"
 
@@ -33,6 +34,7 @@ Json answer(const vectors::Families& families, const Json& question) {
 }  // namespace
 
 int main() {
+  if (!test::limit_simd_by_environment()) return 1;
   const vectors::Families families = all_families();
   for (std::string line; std::getline(std::cin, line);) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;

@@ -1,5 +1,7 @@
 #include "wmtp/kernels/cpu/simd/table.h"
 
+#include <atomic>
+
 namespace wmtp::kernels::cpu {
 
 int num_simd_kernels() {
@@ -22,9 +24,21 @@ const SimdKernels& simd_kernels(int index) {
   return baseline::kKernels;
 }
 
+namespace {
+
+std::atomic<const SimdKernels*>& kernels_in_use() {
+  static std::atomic<const SimdKernels*> in_use{&simd_kernels(num_simd_kernels() - 1)};
+  return in_use;
+}
+
+}  // namespace
+
 const SimdKernels& simd_kernels() {
-  static const SimdKernels& widest = simd_kernels(num_simd_kernels() - 1);
-  return widest;
+  return *kernels_in_use().load(std::memory_order_relaxed);
+}
+
+void use_simd_kernels(int index) {
+  kernels_in_use().store(&simd_kernels(index), std::memory_order_relaxed);
 }
 
 }  // namespace wmtp::kernels::cpu

@@ -92,10 +92,11 @@ namespace avx512 {
 extern const SimdKernels kKernels;
 }
 
-// The widest this processor has.
+// The widest this processor has, unless limited (kernels/simd_level.h).
 const SimdKernels& simd_kernels();
-// All that run here, narrowest first: for tests.
+// All that run here, narrowest first.
 int num_simd_kernels();
 const SimdKernels& simd_kernels(int index);
+void use_simd_kernels(int index);  // REQUIRES index < num_simd_kernels()
 
 }  // namespace wmtp::kernels::cpu

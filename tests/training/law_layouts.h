@@ -1,0 +1,80 @@
+// The layouts that the laws over ranks hold to one process.
+#pragma once
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "training/law_run.h"
+
+namespace wmtp::test {
+
+struct NamedLayout {
+  std::string name;
+  LawLayout layout;
+  std::string problem = "full";  // layouts of one problem and number of micro-batches are equal
+  bool rerun = true;             // is it equal to the last bit
+};
+
+inline std::vector<NamedLayout> all_layouts(int world) {
+  using model::Recompute;
+  using parallel::Strategy;
+  std::vector<NamedLayout> layouts;
+  for (Strategy strategy : {Strategy::no_shard, Strategy::shard_grad_op, Strategy::full_shard})
+    for (Recompute recompute : {Recompute::none, Recompute::light, Recompute::block})
+      for (int accumulation : {1, 3})
+        layouts.push_back(
+            {fmt::format("{} recompute {} x {}", name_of(strategy), int(recompute), accumulation),
+             {.strategy = strategy,
+              .recompute = recompute,
+              .num_micro_batches = world * accumulation}});
+  layouts.push_back({"no_sync", {.num_micro_batches = 3 * world, .no_sync = true}});
+  layouts.push_back({"prefetch 3", {.num_micro_batches = world, .prefetch = 3}});
+  layouts.push_back({"prefetch 0", {.num_micro_batches = world, .prefetch = 0}});
+  return layouts;
+}
+
+// Frozen and trained parameters in one unit; units without a trained one, and units trained whole
+// beside them. Accumulating layouts drop inputs of the adapters: masks follow the samples.
+inline std::vector<NamedLayout> lora_layouts(int world) {
+  model::LoraConfig adapters;
+  adapters.rank = 4, adapters.alpha = 8;
+  model::LoraConfig mixed = adapters;
+  mixed.targets = {"q_proj", "v_proj", "down_proj"};
+  mixed.scope = model::LoraScope::trunk, mixed.train_heads = true, mixed.dropout = 0.1;
+  std::vector<NamedLayout> layouts;
+  for (const NamedLayout& one : all_layouts(world)) {
+    const bool drops = one.layout.num_micro_batches > world;
+    layouts.push_back({(drops ? "lora with dropout, " : "lora, ") + one.name, one.layout,
+                       drops ? "dropout" : "adapters"});
+    layouts.back().layout.lora = adapters;
+    if (drops) layouts.back().layout.lora->dropout = 0.25;
+  }
+  for (auto strategy : {parallel::Strategy::shard_grad_op, parallel::Strategy::full_shard})
+    layouts.push_back({fmt::format("lora of the trunk, heads whole, {}", name_of(strategy)),
+                       {.strategy = strategy, .num_micro_batches = world, .lora = mixed},
+                       "mixed"});
+  return layouts;
+}
+
+inline std::vector<NamedLayout> rounded_layouts(int world) {
+  std::vector<NamedLayout> layouts;
+  for (NamedLayout one : all_layouts(world)) {
+    if (one.layout.recompute != model::Recompute::none) continue;
+    one.layout.recipe = optim::Recipe::bf16_sr;
+    layouts.push_back({"bf16_sr, " + one.name, one.layout, "bf16_sr"});
+  }
+  return layouts;
+}
+
+// Of them, those that add up in an order of their own.
+inline std::vector<NamedLayout> rounded_orders(int world) {
+  std::vector<NamedLayout> layouts;
+  for (const NamedLayout& one : rounded_layouts(world))
+    if (one.layout.num_micro_batches > world &&
+        one.layout.strategy != parallel::Strategy::shard_grad_op)
+      layouts.push_back({one.name, one.layout, one.problem, /*rerun=*/false});
+  return layouts;
+}
+
+}  // namespace wmtp::test
