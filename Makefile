@@ -9,7 +9,7 @@ export CCACHE_DIR     ?= $(CACHE)/ccache
 export CCACHE_MAXSIZE ?= 5G
 
 .NOTPARALLEL:
-.PHONY: help setup setup-python configure build demo test bench bench-build soak lint format bundle clean
+.PHONY: help setup setup-python configure build demo test sanitize bench bench-build soak lint format bundle clean
 
 help:  ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,10 @@ demo: build  ## Set up, build, and train all four stages on a tiny corpus (under
 
 test: setup-python build  ## Set up, build, and run all tests
 	@tools/run_tests $(BUILD)
+
+sanitize:  ## Run the tests of what needs no LibTorch under the address, undefined-behaviour and thread sanitizers
+	@tools/setup --sanitize
+	@tools/sanitize $(JOBS)
 
 bench: setup-python build  ## Run the benchmarks (bench/run.py --list names them)
 	@$$(tools/setup --print-python) bench/run.py --build $(BUILD) $(BENCH)
