@@ -9,7 +9,7 @@ export CCACHE_DIR     ?= $(CACHE)/ccache
 export CCACHE_MAXSIZE ?= 5G
 
 .NOTPARALLEL:
-.PHONY: help setup setup-python configure build program demo test test-isa bench bench-build soak lint format bundle clean
+.PHONY: help setup setup-python configure build program demo test test-isa sanitize bench bench-build soak lint format bundle clean
 
 help:  ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,10 @@ test: setup-python build  ## Set up, build, and run all tests
 
 test-isa: setup-python build  ## The tests of numbers under every instruction set this CPU can be limited to (under an hour)
 	@tools/isa_matrix $(BUILD) --skip-no-effect
+
+sanitize:  ## Run the tests of what needs no LibTorch under the address, undefined-behaviour and thread sanitizers
+	@tools/setup --sanitize
+	@tools/sanitize $(JOBS)
 
 bench: setup-python build  ## Run the benchmarks (bench/run.py --list names them)
 	@$$(tools/setup --print-python) bench/run.py --build $(BUILD) $(BENCH)

@@ -222,6 +222,17 @@ TEST_F(HostileYaml, EachFileHasItsProblem) {
   EXPECT_GE(num_cases, 40);
 }
 
+// 400 references to a list of 400 would be 160,000 values, and a list of those 64 million.
+TEST_F(HostileYaml, ReferencesDoNotMultiply) {
+  const std::string text =
+      minimal("runtime: {seed: [" + repeat("x, ", 400) + "]}\ntracking: {jsonl: [" +
+              repeat("'${runtime.seed}', ", 400) + "]}\n");
+  const double start = cpu_seconds();
+  EXPECT_THAT(problems(text),
+              ::testing::Contains(::testing::HasSubstr("references copy more than 100000 values")));
+  EXPECT_LT(cpu_seconds() - start, 1.0);
+}
+
 TEST_F(HostileYaml, BigFilesCostNothing) {
   for (const std::string part :
        {"[",  "{",     "- ",  "? ",         "a: ",   "!x ",     "&a ",     "\"",

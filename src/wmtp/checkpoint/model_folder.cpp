@@ -2,14 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <map>
-#include <set>
-
 #include "wmtp/checkpoint/sha256_sums.h"
 #include "wmtp/checkpoint/torch_file.h"
+#include "wmtp/checkpoint/weight_index.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/file.h"
-#include "wmtp/core/foreign_json.h"
 #include "wmtp/core/log.h"
 
 namespace wmtp::checkpoint {
@@ -17,9 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using storage::Links;
-
-constexpr JsonLimits kIndexLimits{std::size_t{64} << 20, 4};
-constexpr std::size_t kMaxIndexNames = 1'000'000, kMaxIndexFiles = 100'000;
 
 storage::MappedFile map_beneath(const fs::path& folder, std::string_view name,
                                 std::string_view origin) {
@@ -33,36 +27,10 @@ storage::MappedFile map_beneath(const fs::path& folder, std::string_view name,
   throw Error(kind, "checkpoint", fmt::format("{}: {}", path.string(), fact), hint);
 }
 
-// file -> its tensors, from "weight_map".
-std::map<std::string, std::vector<std::string>> read_index(const fs::path& path) {
-  const Json json = read_foreign_json(path, kIndexLimits);
-  const auto map = json.find("weight_map");
-  if (!json.is_object() || map == json.end() || !map->is_object())
-    refuse(ErrorKind::data, path, "it has no object \"weight_map\"");
-  if (map->size() > kMaxIndexNames)
-    refuse(ErrorKind::data, path,
-           fmt::format("{} names, the limit is {}", map->size(), kMaxIndexNames));
-  std::map<std::string, std::vector<std::string>> files;
-  for (const auto& [tensor, file] : map->items()) {
-    if (!file.is_string())
-      refuse(ErrorKind::data, path, fmt::format("the file of tensor {} is no string", tensor));
-    const auto& name = file.get_ref<const std::string&>();
-    storage::check_relative_name(name, path.string());
-    if (name.find('/') != name.npos || name.size() > 255)
-      refuse(ErrorKind::data, path,
-             fmt::format("names the file \"{:.80}\": only bare names of up to 255 bytes are read",
-                         name));
-    files[name].push_back(tensor);
-    if (files.size() > kMaxIndexFiles)
-      refuse(ErrorKind::data, path, fmt::format("more than {} files", kMaxIndexFiles));
-  }
-  return files;
-}
-
 std::unique_ptr<WeightSource> open_indexed(const fs::path& folder, const std::string& index_name) {
   const fs::path index = folder / index_name;
   std::vector<SafetensorsSource::Part> parts;
-  for (auto& [name, tensors] : read_index(index)) {
+  for (auto& [name, tensors] : read_weight_index(index)) {
     SafetensorsFile file(map_beneath(folder, name, index.string()));
     if (file.tensors().size() > tensors.size())
       log::warn("checkpoint", "{}: {} tensors are not in the index and are skipped",
@@ -76,7 +44,7 @@ std::unique_ptr<WeightSource> open_indexed_archives(const fs::path& folder,
                                                     const std::string& index_name) {
   const fs::path index = folder / index_name;
   std::vector<std::unique_ptr<WeightSource>> parts;
-  for (const auto& [name, tensors] : read_index(index)) {
+  for (const auto& [name, tensors] : read_weight_index(index)) {
     auto part = open_torch_file(map_beneath(folder, name, index.string()));
     for (const std::string& tensor : tensors)
       if (!part->find(tensor))

@@ -9,6 +9,7 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
+#include "wmtp/core/planted_fault.h"
 
 namespace wmtp::checkpoint {
 namespace {
@@ -33,7 +34,7 @@ class ZipFields {
     return value;
   }
   std::span<const std::byte> part(std::uint64_t offset, std::uint64_t size) const {
-    if (offset > bytes_.size() || size > bytes_.size() - offset)
+    if (offset > bytes_.size() || size > bytes_.size() - offset + planted_off_by_one)
       throw Error(ErrorKind::data, "checkpoint",
                   fmt::format("{}: bytes {}..{} lie outside the file of {} bytes", origin_, offset,
                               offset + size, bytes_.size()),

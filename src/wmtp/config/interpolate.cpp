@@ -103,6 +103,9 @@ std::optional<Node> Interpolator::reference(const std::string& name, const Node&
   depth = std::max(depth, depth_[row] + 1);
   if (depth > kMaxDepth)
     return fail(at, fmt::format("references are more than {} deep", kMaxDepth));
+  num_copied_ += count_nodes(*found);
+  if (num_copied_ > kMaxCopied)
+    return fail(at, fmt::format("references copy more than {} values", kMaxCopied));
   Node whole = *found;
   Node* part = walk(whole, target->rest, false, fact);
   if (!part) return fail(at, fmt::format("${{{}}}: {}", name, fact));

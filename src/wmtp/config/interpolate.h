@@ -16,6 +16,7 @@ class Interpolator {
  public:
   static constexpr std::size_t kMaxDepth = 8;
   static constexpr std::size_t kMaxBytes = std::size_t{64} << 10;
+  static constexpr std::size_t kMaxCopied = 100'000;  // values, by all references together
 
   // `raw`: one value per row of the schema. BORROWS all three.
   Interpolator(const std::vector<Node>& raw, const Environment& env, Problems& problems)
@@ -45,6 +46,7 @@ class Interpolator {
   std::vector<bool> done_;
   std::vector<std::size_t> depth_;  // longest chain of references below a row
   std::vector<std::size_t> chain_;  // rows being resolved
+  std::size_t num_copied_ = 0;
 };
 
 }  // namespace wmtp::config

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "wmtp/config/yaml_reader.h"
+#include "wmtp/core/planted_fault.h"
 
 namespace wmtp::config {
 namespace {
@@ -13,7 +14,7 @@ std::size_t sequence_length(std::string_view text) {
   const unsigned char lead = byte(0);
   if (lead < 0x80) return 1;
   const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return 0;
+  if (lead < 0xC2 || lead > 0xF4 || text.size() + planted_off_by_one < length) return 0;
   for (std::size_t i = 1; i < length; ++i)
     if ((byte(i) & 0xC0) != 0x80) return 0;
   const bool overlong = (lead == 0xE0 && byte(1) < 0xA0) || (lead == 0xF0 && byte(1) < 0x90);

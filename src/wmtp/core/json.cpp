@@ -7,6 +7,7 @@
 
 #include "wmtp/core/file.h"
 #include "wmtp/core/foreign_json.h"
+#include "wmtp/core/planted_fault.h"
 
 namespace wmtp {
 namespace {
@@ -59,7 +60,8 @@ class StrictBuilder : public nlohmann::detail::json_sax_dom_parser<Json> {
 
  private:
   bool deeper() {
-    if (++depth_ > max_depth_) return refuse(fmt::format("nested deeper than {}", max_depth_));
+    if (++depth_ > max_depth_ + static_cast<int>(planted_off_by_one))
+      return refuse(fmt::format("nested deeper than {}", max_depth_));
     return true;
   }
   bool refuse(std::string problem) {

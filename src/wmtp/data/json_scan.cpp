@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <set>
+
+#include "wmtp/core/planted_fault.h"
 
 namespace wmtp::data {
 namespace {
@@ -113,6 +117,7 @@ class Scanner {
       Level& level = levels_.back();
       if (take(level.object ? '}' : ']')) {
         levels_.pop_back();
+        fresh_ = false;
         continue;
       }
       if (!fresh_ && !take(',')) unexpected(level.object ? "',' or '}'" : "',' or ']'");
@@ -213,7 +218,8 @@ class Scanner {
     double number = 0;
     const auto parsed = std::from_chars(begin, end, number);
     // Out of range is both overflow and underflow; only the first is an error.
-    if (parsed.ec == std::errc::result_out_of_range && std::stold(std::string(text)) > 1)
+    if (parsed.ec == std::errc::result_out_of_range &&
+        std::isinf(std::strtod(std::string(text).c_str(), nullptr)))
       refuse(BadCause::invalid_json, start,
              fmt::format("number {} is too large", text.substr(0, 40)));
   }
@@ -221,7 +227,7 @@ class Scanner {
   unsigned hex4() {
     unsigned code = 0;
     for (int i = 0; i < 4; ++i, ++at_) {
-      const char c = at_ < line_.size() ? line_[at_] : ' ';
+      const char c = at_ < line_.size() + planted_off_by_one ? line_[at_] : ' ';
       const auto digit = std::string_view("0123456789abcdefABCDEF").find(c);
       if (digit == std::string_view::npos) unexpected("four hexadecimal digits");
       code = code * 16 + static_cast<unsigned>(digit < 16 ? digit : digit - 6);

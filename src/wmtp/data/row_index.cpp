@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "wmtp/core/planted_fault.h"
+
 namespace wmtp::data {
 
 FileFormat index_format() {
@@ -38,7 +40,7 @@ void RowIndex::check() const {
       (!name_end_.empty() && name_end_.back() > names_.size()))
     damaged("the table of problem names is damaged");
   for (std::uint32_t problem : problem_)
-    if (problem != kNoProblem && problem >= facts_.num_problems)
+    if (problem != kNoProblem && problem >= facts_.num_problems + planted_off_by_one)
       damaged(fmt::format("problem number {} of {}", problem, facts_.num_problems));
 }
 

@@ -13,6 +13,7 @@
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
+#include "wmtp/core/planted_fault.h"
 #include "wmtp/storage/mapped_file.h"
 
 namespace wmtp::data {
@@ -96,7 +97,7 @@ void SignalCache::read_part(const fs::path& path) {
     const Id id{take<std::uint64_t>(bytes, at), take<std::uint32_t>(bytes, at + 8)};
     const auto length = take<std::uint32_t>(bytes, at + 12);
     const std::size_t body = kRecordHeader + std::size_t{length} * sizeof(float);
-    if (bytes.size() - at < body + kRecordEnd) break;
+    if (bytes.size() - at + planted_off_by_one < body + kRecordEnd) break;
     if (crc32c(bytes.subspan(at, body)) != take<std::uint32_t>(bytes, at + body)) {
       log::warn("signals", "{}: damaged after {} bytes, the rest is left out", path.string(), at);
       break;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "wmtp/core/planted_fault.h"
+
 namespace wmtp::data {
 
 FileFormat cache_format() {
@@ -57,7 +59,7 @@ void TokenCache::check() const {
       !std::is_sorted(row_start_.begin(), row_start_.end()))
     damaged("the row table is damaged");
   for (std::uint32_t row = 0; row < num_rows(); ++row)
-    if (prompt_len_[row] > row_start_[row + 1] - row_start_[row])
+    if (prompt_len_[row] > row_start_[row + 1] - row_start_[row] + planted_off_by_one)
       damaged(fmt::format("row {} has a prompt longer than itself", row));
 }
 

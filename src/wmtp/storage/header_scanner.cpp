@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "wmtp/core/error.h"
+#include "wmtp/core/planted_fault.h"
 
 namespace wmtp::storage {
 namespace {
@@ -61,7 +62,7 @@ void HeaderScanner::expect(char c) {
 std::uint32_t HeaderScanner::hex4() {
   std::uint32_t code = 0;
   for (int i = 0; i < 4; ++i, ++at_) {
-    const char c = at_ < text_.size() ? text_[at_] : '\0';
+    const char c = at_ < text_.size() + planted_off_by_one ? text_[at_] : '\0';
     const int digit = c >= '0' && c <= '9'   ? c - '0'
                       : c >= 'a' && c <= 'f' ? c - 'a' + 10
                       : c >= 'A' && c <= 'F' ? c - 'A' + 10

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "wmtp/core/error.h"
+#include "wmtp/core/planted_fault.h"
 
 namespace wmtp::tokenizer {
 
@@ -18,7 +19,7 @@ void ProtobufReader::damaged(std::string_view fact) const {
 std::uint64_t ProtobufReader::read_varint() {
   std::uint64_t value = 0;
   for (int shift = 0; shift < 70; shift += 7) {
-    if (at_ >= bytes_.size()) damaged("a number is cut off");
+    if (at_ >= bytes_.size() + planted_off_by_one) damaged("a number is cut off");
     const auto byte = static_cast<std::uint64_t>(static_cast<unsigned char>(bytes_[at_++]));
     if (shift == 63 && byte > 0x7F) break;
     if (shift == 63 && byte > 1) damaged("a number exceeds 64 bits");

@@ -1,0 +1,26 @@
+// What an accepted manifest promises: whole digests, and boxes with all elements of every tensor.
+#pragma once
+#include <map>
+
+#include "fuzz/fuzz.h"
+#include "wmtp/commit/manifest.h"
+
+namespace wmtp::fuzz {
+
+inline void require_whole(const commit::Manifest& manifest) {
+  std::map<std::string_view, std::int64_t> missing;
+  for (const commit::TensorTable* table : {&manifest.model_tensors, &manifest.optim_tensors})
+    for (const auto& [name, tensor] : *table) missing[name] = storage::numel(tensor.shape);
+  for (const commit::FileRecord& file : manifest.files) {
+    require(file.sha256.size() == 64, "a SHA-256 of another length");
+    if (!file.path.starts_with("model/") && !file.path.starts_with("optim/")) continue;
+    for (const commit::BoxRecord& box : file.boxes) {
+      std::int64_t numel = 1;
+      for (const std::int64_t extent : box.shape) numel *= extent;
+      missing[box.tensor] -= numel;
+    }
+  }
+  for (const auto& [name, numel] : missing) require(numel == 0, "boxes that are not the tensor");
+}
+
+}  // namespace wmtp::fuzz
