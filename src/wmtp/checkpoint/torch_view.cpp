@@ -8,14 +8,30 @@
 namespace wmtp::checkpoint {
 namespace {
 
-// Scattered elements are brought together in a buffer of this size: small enough for the cache.
-constexpr std::int64_t kGatherElements = std::int64_t{1} << 16;
+// Scattered elements are brought together in a buffer of this size: several rows of a matrix.
+constexpr std::int64_t kGatherElements = std::int64_t{1} << 20;
+
+// Rows of columns with these strides in the storage, to rows that follow each other. The loops
+// walk the storage by its smaller stride: of a transposed matrix every cache line is then read
+// once, not once an element.
+struct GatherBlock {
+  std::int64_t rows = 1, columns = 0, row_stride = 0, column_stride = 0;
+};
 
 template <std::size_t kBytes>
-void gather_run(const std::byte* from, std::int64_t stride, std::int64_t count, std::byte* to) {
-  for (std::int64_t i = 0; i < count; ++i)
-    std::memcpy(to + static_cast<std::size_t>(i) * kBytes,
-                from + i * stride * static_cast<std::int64_t>(kBytes), kBytes);
+void gather_block(const std::byte* from, const GatherBlock& block, std::byte* to) {
+  constexpr auto kItem = static_cast<std::int64_t>(kBytes);
+  const auto copy = [&](std::int64_t r, std::int64_t c) {
+    std::memcpy(to + (r * block.columns + c) * kItem,
+                from + (r * block.row_stride + c * block.column_stride) * kItem, kBytes);
+  };
+  if (block.column_stride <= block.row_stride) {
+    for (std::int64_t r = 0; r < block.rows; ++r)
+      for (std::int64_t c = 0; c < block.columns; ++c) copy(r, c);
+  } else {
+    for (std::int64_t c = 0; c < block.columns; ++c)
+      for (std::int64_t r = 0; r < block.rows; ++r) copy(r, c);
+  }
 }
 
 // Walks a view of at least one dimension and one element in row order.
@@ -36,36 +52,48 @@ class ViewWalk {
 
   // The next `count` elements. REQUIRES that there are as many.
   void gather(std::int64_t count, std::byte* to) {
-    const std::size_t last = index_.size() - 1;
     while (count > 0) {
-      const std::int64_t run = std::min(count, view_.shape[last] - index_[last]);
-      gather(run, view_.strides[last], to);
-      to += static_cast<std::size_t>(run) * item_bytes_;
-      count -= run;
-      advance(run);
+      const GatherBlock block = next_block(count);
+      gather(block, to);
+      const std::int64_t taken = block.rows * block.columns;
+      to += static_cast<std::size_t>(taken) * item_bytes_;
+      count -= taken;
+      advance(block);
     }
   }
 
  private:
-  void gather(std::int64_t run, std::int64_t stride, std::byte* to) const {
+  // Whole rows of the last two dimensions where they begin here, else a part of one.
+  GatherBlock next_block(std::int64_t count) const {
+    const std::size_t last = index_.size() - 1;
+    GatherBlock block{1, std::min(count, view_.shape[last] - index_[last]), 0, view_.strides[last]};
+    if (last == 0 || block.columns != view_.shape[last]) return block;
+    block.rows = std::min(count / block.columns, view_.shape[last - 1] - index_[last - 1]);
+    block.row_stride = view_.strides[last - 1];
+    return block;
+  }
+
+  void gather(const GatherBlock& block, std::byte* to) const {
     const std::byte* from = storage_.data() + static_cast<std::size_t>(place_) * item_bytes_;
     switch (item_bytes_) {
       case 1:
-        return gather_run<1>(from, stride, run, to);
+        return gather_block<1>(from, block, to);
       case 2:
-        return gather_run<2>(from, stride, run, to);
+        return gather_block<2>(from, block, to);
       case 4:
-        return gather_run<4>(from, stride, run, to);
+        return gather_block<4>(from, block, to);
       default:
-        return gather_run<8>(from, stride, run, to);
+        return gather_block<8>(from, block, to);
     }
   }
 
-  // Along the last dimension; a full one carries into those before it.
-  void advance(std::int64_t run) {
+  // A dimension that is full carries into the one before it.
+  void advance(const GatherBlock& block) {
     std::size_t d = index_.size() - 1;
-    index_[d] += run;
-    place_ += run * view_.strides[d];
+    const std::int64_t steps = block.rows > 1 ? block.rows : block.columns;
+    if (block.rows > 1) --d;
+    index_[d] += steps;
+    place_ += steps * view_.strides[d];
     for (; d > 0 && index_[d] == view_.shape[d]; --d) {
       place_ += view_.strides[d - 1] - index_[d] * view_.strides[d];
       index_[d] = 0;
