@@ -14,13 +14,21 @@ TEST(Printable, OrdinaryTextStays) {
 }
 
 TEST(Printable, WhatATerminalActsOnIsSpelledOut) {
-  EXPECT_EQ(printable("\x1b[2J"), "\\x1b[2J");
-  EXPECT_EQ(printable(std::string_view("a\0b\r\a\x7f", 6)), "a\\x00b\\x0d\\x07\\x7f");
+  EXPECT_EQ(printable("\x1b[2J"), "\\u001b[2J");
+  EXPECT_EQ(printable(std::string_view("a\0b\r\a\x7f", 6)), "a\\u0000b\\u000d\\u0007\\u007f");
   EXPECT_EQ(printable("\xc2\x9b"
                       "31m"),
-            "\\u009b31m");                                              // CSI in one character
-  EXPECT_EQ(printable("user\xe2\x80\xae" "exe"), "user\\u202eexe");     // right-to-left override
+            "\\u009b31m");  // CSI in one character
+  EXPECT_EQ(printable("user\xe2\x80\xae"
+                      "exe"),
+            "user\\u202eexe");  // right-to-left override
   EXPECT_EQ(printable("\xff\xc0\xaf\xed\xa0\x80"), "\\xff\\xc0\\xaf\\xed\\xa0\\x80");
+}
+
+TEST(Printable, OwnColoursMayStay) {
+  EXPECT_EQ(escape_control("\x1b[1;31mred\x1b[0m\x1b[2J", Colours::kept),
+            "\x1b[1;31mred\x1b[0m\\u001b[2J");
+  EXPECT_EQ(escape_control("\x1b[0m"), "\\u001b[0m");
 }
 
 TEST(Printable, LongWordsAreCutInTheMiddle) {

@@ -89,8 +89,8 @@ class Findings {
         misshapen_.push_back(fmt::format("{} differs from {}, although the config ties them",
                                          kUnembedding, kEmbedding));
     } else {
-      unexpected_.push_back(fmt::format("{} {} ({})", stored.name, shape_text(stored.shape),
-                                        source.file_of(stored)));
+      unexpected_.push_back(
+          fmt::format("{} {} ({})", stored.name, shape_text(stored.shape), source.file_of(stored)));
     }
   }
 
@@ -104,10 +104,10 @@ class Findings {
     add("unexpected", unexpected_);
     add("not as expected", misshapen_);
     if (!parts.empty())
-      throw Error(ErrorKind::config, "checkpoint",
-                  fmt::format("{}: the weights do not fit the model; {}", origin,
-                              fmt::join(parts, "; ")),
-                  "do the config and the weights belong together?");
+      throw Error(
+          ErrorKind::config, "checkpoint",
+          fmt::format("{}: the weights do not fit the model; {}", origin, fmt::join(parts, "; ")),
+          "do the config and the weights belong together?");
   }
 
  private:

@@ -48,16 +48,22 @@ bool asks_for_json(int argc, char** argv) {
   return std::find(argv, end, std::string_view("--json")) != end;
 }
 
+void allow_colours(const Session& session) {
+  if (session.color_on(STDOUT_FILENO)) set_standard_output_escape(Escape::all_but_colours);
+}
+
 int run_command(CLI::App& app, const Session& session, int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
+    allow_colours(session);
     std::cout << help_text(chosen_command(app), session.color_on(STDOUT_FILENO));
     return 0;
   } catch (const CLI::CallForVersion&) {
     std::cout << "wmtp " << kVersion << " (" << kCommit << ")\n";
     return 0;
   }
+  allow_colours(session);
   configure_log(session);
   configure_failpoints();
   return session.run();

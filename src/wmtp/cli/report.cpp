@@ -6,6 +6,7 @@
 #include "wmtp/cli/error_file.h"
 #include "wmtp/cli/standard_output.h"
 #include "wmtp/core/log.h"
+#include "wmtp/core/printable.h"
 #include "wmtp/core/resource_limits.h"
 #include "wmtp/core/time.h"
 #include "wmtp/storage/atomic_file.h"
@@ -52,12 +53,12 @@ int report(const Session& session, const Error& error) {
   if (session.json)
     emit_json("error", {{"kind", name_of(error.kind())},
                         {"code", code},
-                        {"message", error.fact()},
-                        {"hint", error.hint()},
+                        {"message", printable(error.fact())},
+                        {"hint", printable(error.hint())},
                         {"where", error.module()}});
   const bool told = session.json && !standard_output_failed();
   if (!told && !standard_output_is_closed())
-    std::cerr << "wmtp: " + std::string(error.what()) + "\n";
+    std::cerr << "wmtp: " + printable(error.what()) + "\n";
   write_error_file(error.kind() != ErrorKind::comm, error.what(), error.where().function_name());
   return code;
 }

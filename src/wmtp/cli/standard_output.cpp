@@ -9,7 +9,10 @@
 #include <cstring>
 #include <iostream>
 #include <streambuf>
+#include <string>
 #include <string_view>
+
+#include "wmtp/core/printable.h"
 
 namespace wmtp::cli {
 namespace {
@@ -19,11 +22,12 @@ class DescriptorBuffer final : public std::streambuf {
   DescriptorBuffer() { empty(); }
 
   bool may_fail = false;
+  Escape escape = Escape::all;
   int error_number = 0;  // of the first write that failed
 
  protected:
   int_type overflow(int_type next) override {
-    if (sync() != 0) return traits_type::eof();
+    if (make_room() != 0) return traits_type::eof();
     if (!traits_type::eq_int_type(next, traits_type::eof())) sputc(traits_type::to_char_type(next));
     return traits_type::not_eof(next);
   }
@@ -36,16 +40,34 @@ class DescriptorBuffer final : public std::streambuf {
     return on_terminal_ && ends_a_line && sync() != 0 ? 0 : taken;
   }
 
-  int sync() override {
-    const bool written = write(pbase(), pptr());
-    empty();
-    return written || may_fail ? 0 : -1;
-  }
+  int sync() override { return put_out(pptr()); }
 
  private:
   void empty() { setp(bytes_.data(), bytes_.data() + bytes_.size()); }
 
-  bool write(const char* begin, const char* end) {
+  // Whole lines where there are any, so that no character or colour is cut in two.
+  int make_room() {
+    const std::size_t line_end = std::string_view(pbase(), pptr()).rfind('\n');
+    return put_out(line_end == std::string_view::npos ? pptr() : pbase() + line_end + 1);
+  }
+
+  // Writes what stands before `end` and keeps the rest.
+  int put_out(const char* end) {
+    const std::string_view text(pbase(), end), rest(end, pptr());
+    const bool written = write(escape == Escape::nothing ? std::string(text) : escaped(text));
+    std::memmove(bytes_.data(), rest.data(), rest.size());
+    empty();
+    pbump(static_cast<int>(rest.size()));
+    return written || may_fail ? 0 : -1;
+  }
+
+  std::string escaped(std::string_view text) const {
+    return escape_control(text, escape == Escape::all ? Colours::escaped : Colours::kept);
+  }
+
+  bool write(std::string_view text) {
+    const char* begin = text.data();
+    const char* const end = begin + text.size();
     while (begin != end) {
       const ssize_t done = ::write(STDOUT_FILENO, begin, static_cast<std::size_t>(end - begin));
       if (done >= 0) {
@@ -76,6 +98,10 @@ DescriptorBuffer& stdout_buffer() {
 void watch_standard_output() {
   std::cout.rdbuf(&stdout_buffer());
   std::cout.exceptions(std::ios::badbit);
+}
+
+void set_standard_output_escape(Escape escape) {
+  stdout_buffer().escape = escape;
 }
 
 void let_standard_output_fail() {

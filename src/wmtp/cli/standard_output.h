@@ -9,6 +9,11 @@ namespace wmtp::cli {
 // out of std::cout.
 void watch_standard_output();
 
+// What is printed is escaped (core/printable.h), for names and values of files are in it: with our
+// own colours in it, or not at all where the bytes themselves are the result.
+enum class Escape { all, all_but_colours, nothing };
+void set_standard_output_escape(Escape escape);
+
 // For training runs: what cannot be written is dropped, and later writes are tried again.
 void let_standard_output_fail();
 

@@ -22,6 +22,13 @@ bool is_shown(char32_t code) {
   return !turns_direction && code != 0x2028 && code != 0x2029;
 }
 
+// Bytes of the colour sequence at the front of the text, 0 if there is none.
+std::size_t colour_size(std::string_view text) {
+  if (!text.starts_with("\x1b[")) return 0;
+  const std::size_t end = text.find_first_not_of("0123456789;", 2);
+  return end != text.npos && text[end] == 'm' ? end + 1 : 0;
+}
+
 bool is_continuation(char byte) {
   return (static_cast<std::uint8_t>(byte) & 0xC0) == 0x80;
 }
@@ -51,21 +58,22 @@ void append_word(std::string& out, std::string_view word) {
 
 }  // namespace
 
-std::string escape_control(std::string_view text) {
+std::string escape_control(std::string_view text, Colours colours) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
-    const Utf8Char next = first_utf8_char(text);
-    const std::size_t size = std::max<std::size_t>(1, next.size);
-    if (next.size == 0 || next.code < 0x80) {
-      if (next.size != 0 && is_shown(next.code))
-        out += text[0];
-      else
-        fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<std::uint8_t>(text[0]));
-    } else if (is_shown(next.code)) {
+    std::size_t size = colours == Colours::kept ? colour_size(text) : 0;
+    if (size > 0) {
       out += text.substr(0, size);
+    } else if (const Utf8Char next = first_utf8_char(text); next.size == 0) {
+      size = 1;
+      fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<std::uint8_t>(text[0]));
     } else {
-      fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<std::uint32_t>(next.code));
+      size = next.size;
+      if (is_shown(next.code))
+        out += text.substr(0, size);
+      else
+        fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<std::uint32_t>(next.code));
     }
     text.remove_prefix(size);
   }

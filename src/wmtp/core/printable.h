@@ -6,9 +6,11 @@
 
 namespace wmtp {
 
-// Text that a terminal only shows: control characters, marks that turn the direction of writing, and
-// bytes that are no UTF-8 are spelled out (\x1b, \u202e). Line feeds and tabs stay.
-std::string escape_control(std::string_view text);
+// Text that a terminal only shows: control characters and marks that turn the direction of writing
+// are spelled out as JSON would (\u001b, \u202e), bytes that are no UTF-8 as \xff. Line feeds and
+// tabs stay; so do colours (ESC [ 1 ; 31 m) where they are allowed.
+enum class Colours { escaped, kept };
+std::string escape_control(std::string_view text, Colours colours = Colours::escaped);
 
 // The same for a message: words of more than 200 characters are cut in the middle ("1234[99800
 // more]6789").

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "wmtp/cli/command.h"
+#include "wmtp/cli/standard_output.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/json.h"
 #include "wmtp/tokenizer/tokenizer.h"
@@ -157,6 +158,7 @@ std::vector<TokenId> ids_of_line(const std::string& line, std::int64_t number) {
 }
 
 int run_decode(const DecodeFlags& flags, bool json) {
+  if (!json) set_standard_output_escape(Escape::nothing);  // the text is the result, byte for byte
   const std::shared_ptr<const Tokenizer> tokenizer =
       tokenizer::load_tokenizer(flags.tokenizer_path);
   std::string line;

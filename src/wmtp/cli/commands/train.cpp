@@ -229,6 +229,7 @@ int fail_together(const Session& session, const comm::LaunchEnv& launch, const E
 int train(const Session& session, const TrainFlags& flags) {
   ::umask(077);
   let_standard_output_fail();
+  set_standard_output_escape(Escape::nothing);  // the console has a bar, and escapes what it shows
   const comm::LaunchEnv launch = discover_launch();
   std::optional<config::ResolvedConfig> resolved;
   RankRun run;

@@ -10,6 +10,7 @@
 #include "wmtp/config/describe.h"
 #include "wmtp/config/problems.h"
 #include "wmtp/core/log.h"
+#include "wmtp/core/printable.h"
 
 namespace wmtp::cli {
 namespace {
@@ -35,12 +36,12 @@ int print_problems(const Session& session, const std::vector<ShownProblem>& prob
     if (session.json)
       emit_json("error", {{"kind", name_of(problem.kind)},
                           {"code", static_cast<int>(exit_code(problem.kind))},
-                          {"message", problem.text},
-                          {"hint", problem.hint},
+                          {"message", printable(problem.text)},
+                          {"hint", printable(problem.hint)},
                           {"where", problem.where}});
     else
-      std::cerr << problem.where << ": " << problem.text
-                << (problem.hint.empty() ? "" : "; " + problem.hint) << "\n";
+      std::cerr << printable(problem.where + ": " + problem.text +
+                             (problem.hint.empty() ? "" : "; " + problem.hint) + "\n");
   }
   const std::size_t num_errors = problems.size();
   if (!session.json) std::cerr << num_errors << (num_errors == 1 ? " error\n" : " errors\n");
