@@ -6,6 +6,7 @@
 #include <new>
 #include <stdexcept>
 #include <system_error>
+#include <thread>
 
 namespace wmtp::cli {
 namespace {
@@ -13,7 +14,8 @@ namespace {
 template <class Exception>
 void die_of(const Exception& error) {
   speak_before_terminate();
-  [&]() noexcept { throw error; }();
+  // From a thread: what nobody catches there ends the program.
+  std::thread([error] { throw error; }).join();
 }
 
 TEST(LastWords, WantOfMemoryOrThreadsIsNamed) {
