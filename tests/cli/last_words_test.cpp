@@ -14,8 +14,7 @@ namespace {
 template <class Exception>
 void die_of(const Exception& error) {
   speak_before_terminate();
-  // From a thread: what nobody catches there ends the program.
-  std::thread([error] { throw error; }).join();
+  std::thread([&error] { throw error; }).join();  // nobody catches it
 }
 
 TEST(LastWords, WantOfMemoryOrThreadsIsNamed) {

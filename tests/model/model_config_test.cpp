@@ -98,7 +98,7 @@ TEST(HfConfig, RefusesByKeyWhatItCannotCompute) {
       {R"({"hidden_size": "128"})", "hidden_size is \"128\", must be an integer"},
       {R"({"hidden_size": 128.0})", "hidden_size is 128.0, must be an integer"},
       {R"({"hidden_size": null})", "hidden_size is missing"},
-      {R"({"vocab_size": 99999999999})", "vocabulary is 99999999999"},
+      {R"({"vocab_size": 99999999999})", "vocab_size is 99999999999"},
       {R"({"rope_scaling": [1]})", "rope_scaling must be an object"},
       {R"({"eos_token_id": [1, "2"]})", "eos_token_id holds \"2\""},
   };

@@ -132,7 +132,7 @@ TEST(Report, LabelsAreShownAndHarmless) {
   EXPECT_THAT(page, HasSubstr("<td>ref</td>"));
   EXPECT_EQ(page.find('\x1b'), page.npos);
   const std::string text = report_text(runs, false, false);
-  EXPECT_THAT(text, HasSubstr("description: <b>bold</b> \\x1b[2Jline\\nnext\n"));
+  EXPECT_THAT(text, HasSubstr("description: <b>bold</b> \\u001b[2Jline\\nnext\n"));
   EXPECT_THAT(text, HasSubstr("tags: one, <i>\n"));
   EXPECT_EQ(text.find('\x1b'), text.npos);
   const OrderedJson labels = report_json(runs, false)["runs"][0]["labels"];

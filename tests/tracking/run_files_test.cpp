@@ -151,14 +151,14 @@ TEST(SampleView, PlainAndColoured) {
   sample.tokens.push_back({.text = " yes", .is_target = true, .weight = 2});
   sample.tokens.push_back({.text = "\x1b[2J", .is_target = true, .weight = 0.5});
   EXPECT_EQ(render_sample(sample, {}),
-            "Q:\\n>> yes{2.00}\\x1b[2J{0.50}<<\n"
+            "Q:\\n>> yes{2.00}\\u001b[2J{0.50}<<\n"
             "3 tokens, 2 targets, weights 0.500 to 2.000, mean 1.250\n");
   const std::string colored = render_sample(sample, {.color = true});
   EXPECT_EQ(colored.find("\x1b[2J"), std::string::npos);  // what a token says is text, no command
   EXPECT_THAT(colored, HasSubstr("48;5;31m yes"));
   for (SampleToken& token : sample.tokens) token.weight = 1;
   EXPECT_EQ(render_sample(sample, {}),
-            "Q:\\n>> yes\\x1b[2J<<\n3 tokens, 2 targets, every weight 1\n");
+            "Q:\\n>> yes\\u001b[2J<<\n3 tokens, 2 targets, every weight 1\n");
 }
 
 TEST(SampleView, LongSamplesKeepTheEndOfThePromptAndTheTargets) {

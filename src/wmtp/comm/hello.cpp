@@ -133,9 +133,12 @@ std::string introduce_myself(const Store& store, const LaunchEnv& launch, millis
 }
 
 // The store goes with its server: it stays until those that came have read the verdict, and where
-// there is `time_to_come`, until all have come.
-void wait_for_readers(const Store& store, const LaunchEnv& launch, bool time_to_come) {
-  const auto deadline = Clock::now() + (time_to_come ? kComerPatience : kReaderPatience);
+// there is still time to come, until all have come.
+void wait_for_readers(const Store& store, const LaunchEnv& launch, Clock::time_point come_by) {
+  const auto now = Clock::now();
+  const bool time_to_come = now < come_by;
+  const auto deadline =
+      time_to_come ? std::min(come_by, now + kComerPatience) : now + kReaderPatience;
   while (Clock::now() < deadline) {
     std::int64_t num_came = 0;
     bool all_came = true;
@@ -151,10 +154,10 @@ void wait_for_readers(const Store& store, const LaunchEnv& launch, bool time_to_
 
 // What a failed meeting ends with, on every rank.
 [[noreturn]] void leave_meeting(const Store& store, const LaunchEnv& launch,
-                                const std::string& verdict, bool time_to_come) {
+                                const std::string& verdict, Clock::time_point come_by) {
   try {
     if (serves(store))
-      wait_for_readers(store, launch, time_to_come);
+      wait_for_readers(store, launch, come_by);
     else
       store.add("read", 1);
   } catch (const Error&) {  // the server is gone already
@@ -187,12 +190,13 @@ void note_turned_away(const Store& foreign, int rank) {
   foreign.set(fmt::format(kTurnedAway, rank), "");
 }
 
-void refuse_to_meet(const Store& run_store, const LaunchEnv& launch, const Error& error) {
+void refuse_to_meet(const Store& run_store, const LaunchEnv& launch, milliseconds timeout,
+                    const Error& error) {
   const Store store = run_store.prefixed("hello");
   if (launch.rank != 0) store.add(fmt::format("claim/{}", launch.rank), 1);
   const std::string verdict = post(store, error);
   if (verdict == kGood) throw error;
-  leave_meeting(store, launch, verdict, /*time_to_come=*/true);
+  leave_meeting(store, launch, verdict, Clock::now() + timeout);
 }
 
 void say_hello(const Store& run_store, const LaunchEnv& launch, milliseconds timeout) {
@@ -209,7 +213,7 @@ void say_hello(const Store& run_store, const LaunchEnv& launch, milliseconds tim
     verdict = post(store, error);
     if (verdict == kGood) throw;
   }
-  leave_meeting(store, launch, verdict, Clock::now() < deadline);
+  leave_meeting(store, launch, verdict, deadline);
 }
 
 }  // namespace wmtp::comm

@@ -1,5 +1,7 @@
 // Private to comm/: how a meeting that fails ends, with one error for all ranks that came.
 #pragma once
+#include <chrono>
+
 #include "wmtp/comm/launch_env.h"
 #include "wmtp/comm/store.h"
 #include "wmtp/core/error.h"
@@ -8,9 +10,9 @@ namespace wmtp::comm {
 
 // BLOCKS. This rank cannot take part: says so to the others, who leave with the same error, and
 // throws it, or what another rank had said before. Where this rank serves the store it waits, for a
-// while, until all have read it.
+// while and `timeout` at most, until all have read it.
 [[noreturn]] void refuse_to_meet(const Store& run_store, const LaunchEnv& launch,
-                                 const Error& error);
+                                 std::chrono::milliseconds timeout, const Error& error);
 
 // Outside of any run's prefix: a rank that met a store of another run (or none of wmtp at all)
 // where it looked for its own leaves its number there. REQUIRES a store without prefix.

@@ -110,7 +110,8 @@ Rendezvous serve(const LaunchEnv& launch, const RendezvousOptions& options,
     const std::string self = bound.empty() ? "127.0.0.1" : bound;
     const Store store = Store::tcp_server(self, listener->port, listener->fd, options.timeout);
     store.prefixed(run_prefix(launch)).set("server", server_proof(launch));
-    if (problem) refuse_to_meet(store.prefixed(run_prefix(launch)), launch, *problem);
+    if (problem)
+      refuse_to_meet(store.prefixed(run_prefix(launch)), launch, options.timeout, *problem);
     return {store, "",
             fmt::format("tcp store {}:{} (served here)", bound.empty() ? "*" : bound, port)};
   }
@@ -216,7 +217,7 @@ Rendezvous meet(const LaunchEnv& launch, const RendezvousOptions& options) {
   try {
     meeting.local_address = gloo_address(launch, options);
   } catch (const Error& error) {
-    refuse_to_meet(meeting.store, launch, error);
+    refuse_to_meet(meeting.store, launch, options.timeout, error);
   }
   if (launch.rank == 0 && launch.nodes > 1 && launch.token.empty())
     log::warn("comm", "no WMTP_RUN_TOKEN: anybody who reaches {} can join this run", meeting.where);
