@@ -63,7 +63,7 @@ FrozenRequest frozen_request(const model::ModelConfig& shape, bool shard) {
   ModelSource source;
   source.config = shape;
   constexpr auto kUse = FrozenModelOptions::Use::next_token_nll;
-  return {frozen_config(source, kUse), frozen_units(source, kUse), kBFloat16, shard};
+  return {frozen_config(source, kUse), frozen_units(source, kUse), kBFloat16, {}, shard};
 }
 
 // The goals per GPU of the first design's table, before the slack.
