@@ -19,7 +19,7 @@ namespace {
 const OrderedJson& golden() {
   static const OrderedJson json = [] {
     // Bins keep the order of the file, so the strict (sorting) reader will not do here.
-    std::ifstream file(test::source_dir() / "tests/golden/data_sampling.json");
+    std::ifstream file(wmtp::test::source_dir() / "tests/golden/data_sampling.json");
     return OrderedJson::parse(file);
   }();
   return json;

@@ -8,7 +8,7 @@ WMTP_FUZZ_TARGET(manifest) {
   std::string text(fuzz::text_of(bytes));
   text += "\"self_sha256\":\"";
   const std::size_t digits = text.size();
-  text += std::string(64, '0') + "\"}\n";
+  text.append(64, '0').append("\"}\n");
   text.replace(digits, 64, sha256_hex(text));
   commit::Manifest read = commit::parse_manifest(text, "folder");
   fuzz::require_whole(read);
