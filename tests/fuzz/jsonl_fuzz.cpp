@@ -25,7 +25,8 @@ void compare_readers(const wmtp::data::Line& line, wmtp::data::RowParser& parser
 WMTP_FUZZ_TARGET(jsonl) {
   using namespace wmtp;
   data::LineChunk chunk;
-  chunk.bytes = fuzz::text_of(bytes), chunk.readable_bytes = bytes.size();
+  chunk.bytes = fuzz::text_of(bytes);
+  chunk.readable_bytes = bytes.size();
   data::RowParser parser;
   data::for_each_line(chunk, [&](const data::Line& line) {
     if (!data::is_blank(line.text)) compare_readers(line, parser);

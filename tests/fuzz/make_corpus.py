@@ -215,6 +215,7 @@ def make_tokenizer_json():
         "patterns": tokenizer_json(pre_tokenizer=sequence, post_processor=template, normalizer={"type": "NFC"}),
         "llama": tokenizer_json({"byte_fallback": True, "fuse_unk": True}, **llama),
         "affixes": tokenizer_json({"continuing_subword_prefix": "", "end_of_word_suffix": "", "ignore_merges": True}),
+        "longest": tokenizer_json({"vocab": {"n" * 4096: 0}, "merges": [], "unk_token": None}, added_tokens=[]),
         "string_merges": tokenizer_json({"merges": ["h e", "l l"]}),
         "digits": tokenizer_json(pre_tokenizer={"type": "Sequence", "pretokenizers": [
             {"type": "Digits", "individual_digits": True}, {"type": "Punctuation", "behavior": "Isolated"}]}),

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "wmtp/core/error.h"
-#include "wmtp/core/planted_fault.h"
 #include "wmtp/tokenizer/regex.h"
 #include "wmtp/tokenizer/unicode.h"
 #include "wmtp/tokenizer/unicode_tables.h"
@@ -198,7 +197,7 @@ class Translator {
       if (end == std::string_view::npos) refuse("'\\x{' without '}'");
       ++end;
     } else {
-      while (end < in_.size() + planted_off_by_one && end < at_ + 4 &&
+      while (end < in_.size() && end < at_ + 4 &&
              std::isxdigit(static_cast<unsigned char>(in_[end])))
         ++end;
     }
