@@ -417,18 +417,21 @@ TEST_F(ExactResume, PrecisionAndMicroBatchesMayChange) {
 }
 
 // COLLECTIVE: all ranks of a launch in one folder.
-void expect_cuts_on_ranks(const std::vector<TinyStage>& stages, std::int64_t every,
-                          const std::vector<std::string>& keys = {}) {
+void expect_cuts_on_ranks(const std::vector<TinyStage>& stages, std::int64_t every) {
   at::set_num_threads(1);
   auto session = comm::ProcessGroupSession::start(comm::discover(comm::process_environment()), {});
   session->connect();
   if (session->rank() == 0) make_tiny_data(worker_folder());
   session->gather_group().barrier("data");
   for (TinyStage stage : stages) {
-    // Against a checkpoint of the baseline, which comes before it in the list.
-    if (stage.stage == "rho1")
+    std::vector<std::string> keys;
+    if (stage.stage == "rho1") {
+      // Against a checkpoint of the baseline, which comes before it in the list; without cached
+      // signals, which another rank may have computed in other company (docs/signals.md).
       stage.reference =
           Runs(session, worker_folder(), {"baseline", stage.lora}).straight(20).string();
+      keys = {"training.signal_cache=false"};
+    }
     Runs(session, worker_folder(), stage, keys).expect_all_cuts(every, false);
   }
   session->finish();
@@ -439,11 +442,10 @@ TEST(ExactResumeMultirank, EveryCutOfVerifiableWithAdaptersOnTwoRanks) {
   expect_cuts_on_ranks({{"verifiable", true}}, 1);
 }
 
-// Without cached signals, which another rank may have computed in other company (docs/signals.md).
 TEST(ExactResumeMultirank, FiveCutsOfBaselineAndRho1OnTwoRanks) {
   if (!is_worker()) return expect_success(launch_ranks({.ranks = 2, .timeout_s = 600}));
   expect_cuts_on_ranks({{"baseline", false}, {"rho1", false}, {"baseline", true}, {"rho1", true}},
-                       8, {"training.signal_cache=false"});
+                       8);
 }
 
 TEST(ExactResumeMultirank, FiveCutsOfCriticAndOfWholeVerifiableOnTwoRanks) {
