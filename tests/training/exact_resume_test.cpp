@@ -417,20 +417,21 @@ TEST_F(ExactResume, PrecisionAndMicroBatchesMayChange) {
 }
 
 // COLLECTIVE: all ranks of a launch in one folder.
-void expect_cuts_on_ranks(const std::vector<TinyStage>& stages, std::int64_t every) {
+void expect_cuts_on_ranks(const std::vector<TinyStage>& stages, std::int64_t every,
+                          const std::vector<std::string>& common_keys = {}) {
   at::set_num_threads(1);
   auto session = comm::ProcessGroupSession::start(comm::discover(comm::process_environment()), {});
   session->connect();
   if (session->rank() == 0) make_tiny_data(worker_folder());
   session->gather_group().barrier("data");
   for (TinyStage stage : stages) {
-    std::vector<std::string> keys;
+    std::vector<std::string> keys = common_keys;
     if (stage.stage == "rho1") {
       // Against a checkpoint of the baseline, which comes before it in the list; without cached
       // signals, which another rank may have computed in other company (docs/signals.md).
       stage.reference =
           Runs(session, worker_folder(), {"baseline", stage.lora}).straight(20).string();
-      keys = {"training.signal_cache=false"};
+      keys.push_back("training.signal_cache=false");
     }
     Runs(session, worker_folder(), stage, keys).expect_all_cuts(every, false);
   }
