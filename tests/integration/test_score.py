@@ -193,7 +193,7 @@ def test_critic(place, ranks):
         header, rows, result = place.score(name, "--values", "--step", step, *flags, ranks=ranks)
         check_rows_of_step(header, rows, ranks, step)
         assert result["tokens"] == 0 and all(row["nll"] == [] and "weight" not in row for row in rows)
-        assert {v for row in rows for v in row["value"]} == {0.5} if step == 1 else True
+        assert ({v for row in rows for v in row["value"]} == {0.5}) == (step == 1)
         check_critic(place, rows, place.metrics(name, step))
 
 
