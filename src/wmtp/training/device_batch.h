@@ -26,7 +26,8 @@ struct DeviceBatch {
   std::vector<std::uint8_t> mask;               // N
   std::vector<std::int32_t> tokens, positions;  // N
   std::uint64_t epoch = 0;
-  // Where signals of a frozen model are kept, and of which samples; null: nowhere. BORROWS.
+  // Where signals of a frozen model are kept (null: nowhere; BORROWS), and what samples the
+  // documents are, where the batch came from a data set: fillers left out.
   data::SignalCache* signal_cache = nullptr;
   std::vector<data::SignalRow> signal_rows;
 

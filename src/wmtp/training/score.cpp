@@ -2,10 +2,7 @@
 #include "wmtp/training/score.h"
 
 #include <ATen/ops/empty.h>
-#include <fmt/format.h>
 
-#include <cmath>
-#include <cstring>
 #include <deque>
 #include <numeric>
 
@@ -44,7 +41,7 @@ Packed pack(std::span<const TokenRow> rows) {
 
 // Hands the head's losses, which lie in row order, out to the rows.
 void spread(const Tensor& nll_M, std::span<const TokenRow> rows, std::size_t head,
-            std::vector<RowNll>& scores) {
+            std::vector<ByTarget>& scores) {
   const Tensor host_M = nll_M.to(at::kCPU, at::kFloat).contiguous();
   const float* value = host_M.const_data_ptr<float>();
   for (std::size_t r = 0; r < rows.size(); ++r)
@@ -64,8 +61,8 @@ Scorer::Scorer(const ModelSource& source, DType dtype, c10::Device device)
   weights_.fill(source.fill);
 }
 
-std::vector<RowNll> Scorer::score(std::span<const TokenRow> rows, int num_heads) {
-  std::vector<RowNll> scores;
+std::vector<ByTarget> Scorer::score(std::span<const TokenRow> rows, int num_heads) {
+  std::vector<ByTarget> scores;
   for (const TokenRow& row : rows)
     scores.emplace_back(static_cast<std::size_t>(num_heads),
                         std::vector<std::optional<float>>(row.ids.size()));
@@ -83,52 +80,6 @@ std::vector<RowNll> Scorer::score(std::span<const TokenRow> rows, int num_heads)
 }
 
 namespace {
-
-// A scored row on its way to rank 0: this, then the line.
-struct RowHeader {
-  std::uint64_t line_bytes = 0, num_tokens = 0;
-  double nll_sum = 0;
-};
-
-void append_values(std::string& line, const std::vector<std::optional<float>>& values) {
-  line += '[';
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (i > 0) line += ',';
-    if (values[i])
-      fmt::format_to(std::back_inserter(line), "{}", *values[i]);
-    else
-      line += "null";
-  }
-  line += ']';
-}
-
-std::string line_of(std::uint64_t number, const TokenRow& row, const RowNll& nll) {
-  std::string line = fmt::format(R"({{"type":"score","row":{},"ids":[{}],"nll":[)", number,
-                                 fmt::join(row.ids, ","));
-  for (std::size_t head = 0; head < nll.size(); ++head) {
-    if (head > 0) line += ',';
-    append_values(line, nll[head]);
-  }
-  line += "]}\n";
-  return line;
-}
-
-void append_message(std::string& message, std::uint64_t number, const TokenRow& row,
-                    const RowNll& nll) {
-  const std::string line = line_of(number, row, nll);
-  RowHeader header{line.size()};
-  for (std::size_t head = 0; head < nll.size(); ++head)
-    for (const auto& value : nll[head]) {
-      if (!value) continue;
-      if (!std::isfinite(*value))
-        throw Error(ErrorKind::numeric, "score",
-                    fmt::format("row {}: head {} has a loss of {}", number, head + 1, *value),
-                    "are the weights finite, and does --dtype hold their range?");
-      if (head == 0) header.nll_sum += static_cast<double>(*value), ++header.num_tokens;
-    }
-  message.append(reinterpret_cast<const char*>(&header), sizeof header);
-  message += line;
-}
 
 // Rows in order, cut into micro-batches the same way whoever asks.
 class BatchReader {
@@ -167,24 +118,10 @@ class BatchReader {
   bool more_ = true;
 };
 
-void put_out(const std::vector<std::string>& messages, ScoreSummary& summary,
-             const std::function<void(std::string_view)>& write) {
-  for (std::string_view rest : messages)
-    while (!rest.empty()) {
-      RowHeader header;
-      std::memcpy(&header, rest.data(), sizeof header);
-      write(rest.substr(sizeof header, header.line_bytes));
-      rest.remove_prefix(sizeof header + header.line_bytes);
-      summary.num_tokens += header.num_tokens;
-      summary.nll_sum += header.nll_sum;
-    }
-}
-
 }  // namespace
 
 ScoreSummary score_rows(Scorer& scorer, TokenRowSource& source, comm::Communicator& group,
-                        const ScoreOptions& options,
-                        const std::function<void(std::string_view)>& write) {
+                        const ScoreOptions& options, const WriteLine& write) {
   BatchReader reader(source, options.batch_tokens);
   ScoreSummary summary;
   std::uint64_t num_rows = 0;
@@ -195,9 +132,14 @@ ScoreSummary score_rows(Scorer& scorer, TokenRowSource& source, comm::Communicat
       const std::vector<TokenRow> rows = reader.next();
       more = !rows.empty();
       if (rank == group.rank()) {
-        const std::vector<RowNll> scores = scorer.score(rows, options.num_heads);
-        for (std::size_t r = 0; r < rows.size(); ++r)
-          append_message(message, num_rows + r, rows[r], scores[r]);
+        std::vector<ByTarget> scores = scorer.score(rows, options.num_heads);
+        for (std::size_t r = 0; r < rows.size(); ++r) {
+          ScoredRow scored;
+          scored.row = num_rows + r;
+          scored.ids = rows[r].ids;
+          scored.nll = std::move(scores[r]);
+          append_line(message, scored);
+        }
       }
       num_rows += rows.size();
     }

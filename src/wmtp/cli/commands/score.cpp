@@ -4,12 +4,11 @@
 #include <iostream>
 #include <optional>
 
-#include "wmtp/cli/command.h"
+#include "wmtp/cli/commands/score.h"
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
-#include "wmtp/storage/atomic_file.h"
 #include "wmtp/tensor/host_memory.h"
 #include "wmtp/training/score.h"
 
@@ -18,12 +17,7 @@ namespace {
 
 constexpr std::int64_t kCpuBatchTokens = 2048, kGpuBatchTokens = 16384;
 
-struct ScoreFlags {
-  std::string model, adapter, data, device = "auto", dtype, out;
-  int heads = 0;  // 0: all
-};
-
-DType compute_dtype(const ScoreFlags& flags, c10::Device device) {
+DType score_dtype(const ScoreFlags& flags, c10::Device device) {
   const std::string name = !flags.dtype.empty() ? flags.dtype : device.is_cuda() ? "bf16" : "fp32";
   const DType dtype = dtype_from_name(name);
   if (device.is_cpu() && dtype != kFloat32)
@@ -39,26 +33,6 @@ int head_count(const ScoreFlags& flags, const model::ModelConfig& config) {
                             config.n_future, config.n_future == 1 ? "" : "s"));
   return flags.heads > 0 ? flags.heads : static_cast<int>(config.n_future);
 }
-
-// stdout, or a file that appears under its name only when all is well.
-class Output {
- public:
-  explicit Output(const std::string& path) {
-    if (!path.empty()) file_.emplace(path, storage::AtomicFile::kPublic);
-  }
-  void write(std::string_view text) {
-    if (file_)
-      file_->write(text);
-    else
-      std::cout << text;
-  }
-  void finish() {
-    if (file_) file_->commit();
-  }
-
- private:
-  std::optional<storage::AtomicFile> file_;
-};
 
 nlohmann::ordered_json result_of(const training::ScoreSummary& summary) {
   nlohmann::ordered_json fields{
@@ -76,30 +50,24 @@ std::string result_line(const nlohmann::ordered_json& fields) {
   return line.dump() + "\n";
 }
 
-void score(const Session& session, const ScoreFlags& flags, comm::ProcessGroupSession& group,
-           c10::Device device) {
-  const DType dtype = compute_dtype(flags, device);
-  training::ModelSource source =
-      training::open_model_source(flags.model, comm::process_environment());
-  if (!flags.adapter.empty()) training::apply_adapter(source, flags.adapter);
-  const training::ScoreOptions options{head_count(flags, source.config),
-                                       device.is_cuda() ? kGpuBatchTokens : kCpuBatchTokens};
-  const auto rows = training::open_token_rows(
-      flags.data, {source.config.vocab_size, source.config.max_positions, source.tokenizer_folder});
-  std::optional<Output> output;
-  if (group.rank() == 0) output.emplace(flags.out);
-  const auto start = Clock::now();
-  training::Scorer scorer(source, dtype, device);
-  log::info("score", "{:.1f} million weights loaded in {}",
-            static_cast<double>(source.config.total_parameters()) / 1e6,
-            format_duration(seconds_since(start)));
-  const training::ScoreSummary summary =
-      training::score_rows(scorer, *rows, group.gather_group(), options,
-                           [&output](std::string_view line) { output->write(line); });
-  if (group.rank() != 0) return;
+}  // namespace
+
+ScoreOutput::ScoreOutput(const std::string& path) {
+  if (!path.empty()) file_.emplace(path, storage::AtomicFile::kPublic);
+}
+
+void ScoreOutput::write(std::string_view text) {
+  if (file_)
+    file_->write(text);
+  else
+    std::cout << text;
+}
+
+void ScoreOutput::finish(const Session& session, const ScoreFlags& flags,
+                         const training::ScoreSummary& summary) {
   const nlohmann::ordered_json result = result_of(summary);
-  output->write(result_line(result));
-  output->finish();
+  write(result_line(result));
+  if (file_) file_->commit();
   if (flags.out.empty()) return;
   if (session.json)
     std::cout << result_line(result);
@@ -109,11 +77,72 @@ void score(const Session& session, const ScoreFlags& flags, comm::ProcessGroupSe
                              result["perplexity"].dump(), flags.out);
 }
 
+namespace {
+
+// What contradicts itself, or needs a configuration, by the flags' names.
+void check_flags(const ScoreFlags& flags) {
+  const auto refuse = [](const std::string& fact, const std::string& hint) {
+    throw Error(ErrorKind::config, "score", fact, hint);
+  };
+  const bool by_config = !flags.config.file.empty();
+  if (by_config) {
+    if (!flags.model.empty())
+      refuse("--model beside --config, which names the model",
+             "use --checkpoint P, or --override models.policy.path=P");
+    if (!flags.adapter.empty())
+      refuse("--adapter beside --config", "the configuration's model is scored as it would train");
+    if (!flags.dtype.empty())
+      refuse("--dtype beside --config, which decides it",
+             "use --override distributed.fsdp.mixed_precision=false");
+    return;
+  }
+  const std::pair<bool, const char*> need_config[] = {
+      {flags.values, "--values"},
+      {flags.weights, "--weights"},
+      {flags.step > 0, "--step"},
+      {!flags.config.defaults.empty(), "--defaults"},
+      {!flags.config.overrides.empty(), "--override"}};
+  for (const auto& [given, name] : need_config)
+    if (given)
+      refuse(fmt::format("{} without --config", name),
+             "the configuration says what a stage makes of a row");
+  if (flags.model.empty() == flags.checkpoint.empty())
+    refuse(flags.model.empty() ? "no model: --model, --checkpoint or --config is needed"
+                               : "--model and --checkpoint both name the model",
+           "give one of them");
+  if (flags.data.empty()) refuse("--data is needed without --config", "name a file of rows");
+}
+
+void score(const Session& session, const ScoreFlags& flags, comm::ProcessGroupSession& group,
+           c10::Device device) {
+  const DType dtype = score_dtype(flags, device);
+  training::ModelSource source = training::open_model_source(
+      flags.model.empty() ? flags.checkpoint : flags.model, comm::process_environment());
+  if (!flags.adapter.empty()) training::apply_adapter(source, flags.adapter);
+  const training::ScoreOptions options{head_count(flags, source.config),
+                                       device.is_cuda() ? kGpuBatchTokens : kCpuBatchTokens};
+  const auto rows = training::open_token_rows(
+      flags.data, {source.config.vocab_size, source.config.max_positions, source.tokenizer_folder});
+  std::optional<ScoreOutput> output;
+  if (group.rank() == 0) output.emplace(flags.out);
+  const auto start = Clock::now();
+  training::Scorer scorer(source, dtype, device);
+  log::info("score", "{:.1f} million weights loaded in {}",
+            static_cast<double>(source.config.total_parameters()) / 1e6,
+            format_duration(seconds_since(start)));
+  const training::ScoreSummary summary =
+      training::score_rows(scorer, *rows, group.gather_group(), options,
+                           [&output](std::string_view line) { output->write(line); });
+  if (output) output->finish(session, flags, summary);
+}
+
 int run_score(const Session& session, const ScoreFlags& flags) {
+  check_flags(flags);
+  if (!flags.config.file.empty()) return score_stage(session, flags);
   keep_freed_host_memory();
   RankRun run;
   run.launch = discover_launch();
-  run.options.device = choose_device(run.launch, {flags.device});
+  run.options.device = choose_device(run.launch, {flags.device.empty() ? "auto" : flags.device});
   const c10::Device device = run.options.device;
   set_threads(run.launch, 0);
   return run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
@@ -127,25 +156,44 @@ int run_score(const Session& session, const ScoreFlags& flags) {
 
 void add_score(CLI::App& app, Session& session) {
   CLI::App* command =
-      app.add_subcommand("score", "Per-token losses of a model on rows, as JSON Lines");
+      app.add_subcommand("score", "Losses, values and weights of tokens, as JSON Lines");
   command->group(kModelGroup);
   command->footer(
       "  wmtp score --model models/llama --data rows.jsonl\n"
-      "  wmtp score --model micro --data rows.jsonl --heads 1 --out scores.jsonl\n"
-      "  wmtp launch --nproc 2 -- score --model models/llama --data rows.jsonl --out scores.jsonl");
+      "  wmtp score --checkpoint runs/a --data rows.jsonl --heads 1 --out scores.jsonl\n"
+      "  wmtp score --config run.yaml --step 1 --weights\n"
+      "  wmtp launch --nproc 2 -- score --config run.yaml --values --out values.jsonl");
   const auto flags = std::make_shared<ScoreFlags>();
+  flags->config.add_to(*command, /*config_required=*/false);
   command
       ->add_option(
           "--model", flags->model,
           "Model, PEFT or run folder, checkpoint, weights file, org/name in the local cache, or a "
           "preset")
-      ->required()
+      ->type_name("P");
+  command
+      ->add_option("--checkpoint", flags->checkpoint,
+                   "The weights of a checkpoint, a pointer or a run; with --config instead of "
+                   "those it begins with")
       ->type_name("P");
   command->add_option("--adapter", flags->adapter, "PEFT folder whose adapter is applied, unmerged")
       ->type_name("A");
-  command->add_option("--data", flags->data, "JSONL rows {\"ids\":[..]}, instruction rows, or text")
-      ->required()
+  command
+      ->add_option("--data", flags->data,
+                   "JSONL rows {\"ids\":[..]}, instruction rows, or text; with --config a data set "
+                   "(dataset.train)")
       ->type_name("FILE");
+  command->add_flag("--values", flags->values,
+                    "Also the value of every prefix, by the configuration's value function");
+  command->add_flag("--weights", flags->weights,
+                    "Also what the configuration's stage gives every target; --step 1 if none is "
+                    "given");
+  command
+      ->add_option("--step", flags->step,
+                   "The rows of step N in its micro-batches; otherwise all rows, batch_size at a "
+                   "time in file order")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
   command->add_option("--heads", flags->heads, "The first N prediction heads (default: all)")
       ->type_name("N")
       ->check(CLI::Range(1, 16));

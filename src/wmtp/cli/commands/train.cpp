@@ -5,10 +5,10 @@
 
 #include <iostream>
 
-#include "wmtp/cli/build_id.h"
 #include "wmtp/cli/build_info.h"
 #include "wmtp/cli/command.h"
 #include "wmtp/cli/config_flags.h"
+#include "wmtp/cli/config_run.h"
 #include "wmtp/cli/launcher/run_notes.h"
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/cli/report.h"
@@ -32,12 +32,7 @@
 namespace wmtp::cli {
 namespace {
 
-using std::chrono::seconds;
-
 constexpr int kStoppedSaved = 80, kStoppedNotSaved = 81;
-
-// A rank that cannot even start tells the others, but does not wait long for them.
-constexpr seconds kMeetToFail{20};
 
 struct TrainFlags {
   ConfigFlags config;
@@ -58,29 +53,6 @@ config::ResolvedConfig load(const TrainFlags& flags, int world) {
       flags.max_steps > 0 ? std::to_string(flags.max_steps) : "");
   request.world_size = world;
   return config::load_config(request);
-}
-
-RankRun make_run(const comm::LaunchEnv& launch, const config::Config& config) {
-  RankRun run;
-  run.launch = launch;
-  run.allow_shared_gpu = config.distributed.allow_shared_gpu;
-  comm::SessionOptions& options = run.options;
-  options.device = choose_device(launch, {std::string(config::name_of(config.runtime.device)),
-                                          config.distributed.allow_shared_gpu});
-  options.rendezvous.timeout = seconds(config.distributed.rendezvous_timeout_s);
-  options.rendezvous.interface = config.distributed.interface.value_or("");
-  options.rendezvous.port = static_cast<int>(config.distributed.port.value_or(0));
-  options.agreement_timeout = seconds(config.distributed.agreement_timeout_s);
-  options.backend = config::name_of(config.distributed.backend);
-  options.run_dir = config.runtime.run_dir;
-  return run;
-}
-
-comm::Facts facts_of(const config::ResolvedConfig& resolved) {
-  comm::Facts facts;
-  facts.must_agree["wmtp build"] = build_id();
-  for (auto& [key, value] : resolved.flat()) facts.config[key] = value;
-  return facts;
 }
 
 // environment.json: what a reader of the run's numbers wants to know beside them.
@@ -210,20 +182,6 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
             : resumes ? "saved: the same command goes on from here"
                       : "saved: the same command with --resume auto goes on from here");
   return saved ? kStoppedSaved : kStoppedNotSaved;
-}
-
-// A failure before the meeting: meet only to tell the others, so that none waits in vain.
-int fail_together(const Session& session, const comm::LaunchEnv& launch, const Error& error) {
-  if (launch.world == 1) throw error;
-  RankRun run;
-  run.launch = launch;
-  run.options.rendezvous.timeout = kMeetToFail;
-  try {
-    return run_as_rank(session, std::move(run),
-                       [&error](comm::ProcessGroupSession&) -> int { throw error; });
-  } catch (const std::exception&) {
-    throw error;  // the others did not come; our own reason is the better one
-  }
 }
 
 int train(const Session& session, const TrainFlags& flags) {

@@ -97,18 +97,30 @@ Tensor Rho1::reference_of(const Tensor& ref_nll_N, const model::Batch& batch, in
   return at::index_select(ref_nll_N, 0, rows_M.add(head + 1));
 }
 
-weighting::Selection Rho1::select(int head, const Tensor& scores_M, std::size_t index) {
-  if (!options_.scope_ranks) return weighting::select(scores_M, share_);
-  std::int64_t longest = 0;
+std::vector<std::int32_t> Rho1::planned_counts(std::size_t index, int head) const {
   std::vector<std::int32_t> counts;
-  for (int rank = 0; rank < group_.world(); ++rank) {
+  for (int rank = 0; options_.scope_ranks && rank < group_.world(); ++rank)
     counts.push_back(static_cast<std::int32_t>(targets_of(index, rank, head)));
-    longest = std::max<std::int64_t>(longest, counts.back());
-  }
+  return counts;
+}
+
+std::vector<std::int32_t> Rho1::gathered_counts(std::int64_t mine) {
+  std::vector<std::int32_t> counts;
+  if (!options_.scope_ranks) return counts;
+  for (const std::string& theirs :
+       group_.gather_bytes(std::to_string(mine), comm::Communicator::kAllRanks, "selection"))
+    counts.push_back(std::stoi(theirs));
+  return counts;
+}
+
+weighting::Selection Rho1::select(const Tensor& scores_M, std::span<const std::int32_t> counts_R) {
+  if (!options_.scope_ranks) return weighting::select(scores_M, share_);
+  const std::int64_t longest = *std::max_element(counts_R.begin(), counts_R.end());
   const Tensor mine = at::zeros({longest}, scores_M.options());
   mine.narrow(0, 0, scores_M.size(0)).copy_(scores_M);
   const Tensor all_RC = at::empty({group_.world(), longest}, scores_M.options());
   group_.all_gather(all_RC.view(-1), mine, "scores").wait();
+  const std::vector<std::int32_t> counts(counts_R.begin(), counts_R.end());
   return weighting::select_over_ranks({.scores_RC = all_RC,
                                        .counts_R = at::tensor(counts).to(scores_M.device()),
                                        .rank = group_.rank(),
@@ -123,7 +135,8 @@ void Rho1::run(std::size_t index, const DeviceBatch& batch, Totals& totals) {
   auto weigh = [&](int head, const Tensor& nll_M) -> RowWeights {
     if (head < first_selected()) return {};
     const Tensor q_M = reference_of(ref_nll_N, batch.model, head);
-    const auto chosen = select(head, weighting::scores(options_.mode, nll_M, q_M), index);
+    const auto chosen =
+        select(weighting::scores(options_.mode, nll_M, q_M), planned_counts(index, head));
     const Tensor sums = totals[slot(head)];
     const bool any = nll_M.size(0) > 0 || options_.scope_ranks;
     if (any && (!options_.scope_ranks || group_.rank() == 0)) {
@@ -260,7 +273,8 @@ TokenMarks Rho1::view(const DeviceBatch& batch) {
     const Tensor weights_M =
         head < first_selected()
             ? at::ones_like(nll_M)
-            : weighting::select(weighting::scores(options_.mode, nll_M, q_M), share_).weights_M;
+            : select(weighting::scores(options_.mode, nll_M, q_M), gathered_counts(nll_M.size(0)))
+                  .weights_M;
     const Tensor& rows_M = batch.model.heads[static_cast<std::size_t>(head)].rows_M;
     view.selected_by_head_N.push_back(
         at::zeros({batch.model.num_tokens()}, weights_M.options())

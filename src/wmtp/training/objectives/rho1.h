@@ -39,7 +39,13 @@ class Rho1 : public Objective {
   Tensor reference_nll(const DeviceBatch& batch);
   // q of a head's rows: the reference's NLL of the predicted token.
   static Tensor reference_of(const Tensor& ref_nll_N, const model::Batch& batch, int head);
-  weighting::Selection select(int head, const Tensor& scores_M, std::size_t index);
+  // Within the scope; `counts_R`: how many scores each rank has of it (scope ranks alone).
+  // COLLECTIVE there.
+  weighting::Selection select(const Tensor& scores_M, std::span<const std::int32_t> counts_R);
+  // Of a micro-batch of the current step, which every rank knows; of any batch, by asking: both
+  // empty unless the scope is all ranks.
+  std::vector<std::int32_t> planned_counts(std::size_t index, int head) const;
+  std::vector<std::int32_t> gathered_counts(std::int64_t mine);  // COLLECTIVE
   std::vector<double> normalizers(const StepFacts& facts) const;
   std::int64_t targets_of(std::size_t index, int rank, int head) const;
 

@@ -5,6 +5,7 @@
 #include "wmtp/config/derived.h"
 #include "wmtp/core/error.h"
 #include "wmtp/data/options_from_config.h"
+#include "wmtp/training/run/file_order.h"
 
 namespace wmtp::training {
 
@@ -86,9 +87,21 @@ std::unique_ptr<data::Loader> RunData::validation_loader() const {
       std::make_unique<data::ValidationPlanner>(validation_, shape_, num_heads_), loader_options());
 }
 
+std::unique_ptr<data::Loader> RunData::file_order_loader() const {
+  return std::make_unique<data::Loader>(
+      std::make_unique<FileOrder>(*train_, num_begun_epochs(), shape_, num_heads_),
+      loader_options());
+}
+
 std::uint64_t RunData::steps_from(const data::Cursor& at) const {
   return data::steps_left(num_epochs_millionths_, train_->size(), shape_.samples_per_step(),
                           at.epoch, at.samples_taken);
+}
+
+data::Cursor RunData::cursor_of_step(std::uint64_t step) const {
+  const std::uint64_t width = shape_.samples_per_step();
+  const std::uint64_t steps_per_epoch = (train_->size() + width - 1) / width;
+  return train_->cursor_at(step / steps_per_epoch, step % steps_per_epoch * width);
 }
 
 }  // namespace wmtp::training

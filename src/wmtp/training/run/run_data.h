@@ -31,12 +31,15 @@ class RunData {
   const data::Dataset* validation() const { return validation_.get(); }  // null: none
 
   data::StepShape shape() const { return shape_; }
-  std::uint64_t num_epochs_millionths() const { return num_epochs_millionths_; }
+  std::uint64_t num_begun_epochs() const { return (num_epochs_millionths_ + 999'999) / 1'000'000; }
   // From `at` to the end of the run.
   std::unique_ptr<data::Loader> train_loader(const data::Cursor& at) const;
   std::unique_ptr<data::Loader> validation_loader() const;
+  // The training set once, in file order (file_order.h).
+  std::unique_ptr<data::Loader> file_order_loader() const;
   // Optimizer steps from `at` to the end, max_steps aside.
   std::uint64_t steps_from(const data::Cursor& at) const;
+  data::Cursor cursor_of_step(std::uint64_t step) const;  // from 0, of a run from its beginning
 
  private:
   void open_sets(bool may_build);

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "wmtp/core/log.h"
+#include "wmtp/training/run/file_order.h"
 #include "wmtp/training/run/signal_key.h"
 
 namespace wmtp::training {
@@ -17,19 +18,6 @@ namespace {
 bool stays_the_same(const data::Dataset& set) {
   return set.corpus().format() != data::Format::text ||
          set.corpus().options().text.shuffle != data::TextShuffle::documents;
-}
-
-// Every list that a run of that many epochs draws; most sets have one.
-std::vector<std::shared_ptr<const data::EpochView>> lists_of(const data::Dataset& set,
-                                                             std::uint64_t num_epochs) {
-  std::vector<std::shared_ptr<const data::EpochView>> lists;
-  std::string last;
-  for (std::uint64_t epoch = 0; epoch < num_epochs; ++epoch) {
-    std::string hash = set.list_hash(epoch);
-    if (epoch == 0 || hash != last) lists.push_back(set.epoch(epoch));
-    last = std::move(hash);
-  }
-  return lists;
 }
 
 struct Coverage {
@@ -84,7 +72,7 @@ StageSignals::StageSignals(const config::Config& config, const RunSite& site,
                 cache->folder().string());
     return cache;
   };
-  const std::uint64_t num_epochs = (data.num_epochs_millionths() + 999'999) / 1'000'000;
+  const std::uint64_t num_epochs = data.num_begun_epochs();
   if (stays_the_same(data.train()))
     train_ = open(data.train(), num_epochs, "training");
   else

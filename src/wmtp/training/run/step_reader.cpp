@@ -41,7 +41,7 @@ DeviceBatch StepReader::upload_batch(data::HostBatch& host, std::int64_t step) c
   if (options_.dropout_seed) options.dropout = DropoutKey{*options_.dropout_seed, step};
   DeviceBatch batch = upload(host, options);
   batch.signal_cache = signals.cache;
-  if (signals.cache) batch.signal_rows = data::signal_rows(host);
+  batch.signal_rows = data::signal_rows(host);
   return batch;
 }
 

@@ -1,0 +1,50 @@
+#include "wmtp/cli/config_run.h"
+
+#include "wmtp/cli/build_id.h"
+
+namespace wmtp::cli {
+namespace {
+
+// A rank that cannot even start tells the others, but does not wait long for them.
+constexpr std::chrono::seconds kMeetToFail{20};
+
+}  // namespace
+
+RankRun make_run(const comm::LaunchEnv& launch, const config::Config& config) {
+  using std::chrono::seconds;
+  RankRun run;
+  run.launch = launch;
+  run.allow_shared_gpu = config.distributed.allow_shared_gpu;
+  comm::SessionOptions& options = run.options;
+  options.device = choose_device(launch, {std::string(config::name_of(config.runtime.device)),
+                                          config.distributed.allow_shared_gpu});
+  options.rendezvous.timeout = seconds(config.distributed.rendezvous_timeout_s);
+  options.rendezvous.interface = config.distributed.interface.value_or("");
+  options.rendezvous.port = static_cast<int>(config.distributed.port.value_or(0));
+  options.agreement_timeout = seconds(config.distributed.agreement_timeout_s);
+  options.backend = config::name_of(config.distributed.backend);
+  options.run_dir = config.runtime.run_dir;
+  return run;
+}
+
+comm::Facts facts_of(const config::ResolvedConfig& resolved) {
+  comm::Facts facts;
+  facts.must_agree["wmtp build"] = build_id();
+  for (auto& [key, value] : resolved.flat()) facts.config[key] = value;
+  return facts;
+}
+
+int fail_together(const Session& session, const comm::LaunchEnv& launch, const Error& error) {
+  if (launch.world == 1) throw error;
+  RankRun run;
+  run.launch = launch;
+  run.options.rendezvous.timeout = kMeetToFail;
+  try {
+    return run_as_rank(session, std::move(run),
+                       [&error](comm::ProcessGroupSession&) -> int { throw error; });
+  } catch (const std::exception&) {
+    throw error;  // the others did not come; our own reason is the better one
+  }
+}
+
+}  // namespace wmtp::cli
