@@ -69,7 +69,7 @@ def case(tmp_path, kind):
         return ["checkpoint", "inspect", tmp_path / "a.pt", "--tensors"], 65
     if kind == "configuration value":
         path = tmp_path / "run.yaml"
-        path.write_text("experiment: {name: %s, stage: baseline}\n" % json.dumps(HOSTILE))
+        path.write_text("training: {learning_rate: %s}\n" % json.dumps(HOSTILE))
         return ["validate", "--config", path], 78
     if kind == "configuration key":
         path = tmp_path / "run.yaml"

@@ -92,7 +92,7 @@ def test_a_row_without_a_label_is_refused_where_something_reads_it(workshop, sta
 
 @pytest.mark.parametrize("stage", ["baseline", "rho1"])
 def test_labels_are_not_needed_where_nothing_reads_them(workshop, stage):
-    workshop.train(f"micro/{stage}.yaml", "unlabelled", *FEW, f"dataset.train={unlabelled(workshop)}",
+    workshop.train(f"micro/{stage}.yaml", f"unlabelled-{stage}", *FEW, f"dataset.train={unlabelled(workshop)}",
                    "data_sampling.balance_correct=false")
 
 

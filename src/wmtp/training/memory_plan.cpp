@@ -108,7 +108,8 @@ void add_state(const MemoryRequest& request, const Sizes& sizes, MemoryPlan& pla
     if (bytes > 0) plan.rows.push_back({std::move(what), bytes, on_host});
     plan.state_bytes += bytes;
   };
-  add(fmt::format("master weights and two moments ({})", name_of(request.parallel.master_dtype)),
+  add(fmt::format("master weights and two moments ({})",
+                  wmtp::name_of(request.parallel.master_dtype)),
       sizes.masters);
   add("gradients (fp32)", sizes.grads);
   add("weights to compute with", sizes.copies);
