@@ -56,7 +56,7 @@ TEST(StreamDecoder, KeepsTheSpacesOfMetaspaceTokens) {
                             {"\u2581a", 3}, {"<0xC3>", 4}, {"<0xA9>", 5}};
   json["model"]["merges"] = nlohmann::json::array({nlohmann::json::array({"\u2581", "a"})});
   json["model"]["byte_fallback"] = true;
-  json["added_tokens"] = {added_token(6, "</s>", true)};
+  json["added_tokens"] = nlohmann::json::array({added_token(6, "</s>", true)});
   const auto tokenizer = load_json(json);
   const Ids ids = tokenizer->encode("a a  b\u00E9", {});
   EXPECT_EQ(ids, (Ids{3, 3, 0, 0, 2, 4, 5}));
