@@ -7,12 +7,17 @@
 
 namespace wmtp::fuzz {
 
+inline void require_digests(const std::vector<commit::FileRecord>& files) {
+  for (const commit::FileRecord& file : files)
+    require(file.sha256.size() == 64, "a SHA-256 of another length");
+}
+
 inline void require_whole(const commit::Manifest& manifest) {
+  require_digests(manifest.files);
   std::map<std::string_view, std::int64_t> missing;
   for (const commit::TensorTable* table : {&manifest.model_tensors, &manifest.optim_tensors})
     for (const auto& [name, tensor] : *table) missing[name] = storage::numel(tensor.shape);
   for (const commit::FileRecord& file : manifest.files) {
-    require(file.sha256.size() == 64, "a SHA-256 of another length");
     if (!file.path.starts_with("model/") && !file.path.starts_with("optim/")) continue;
     for (const commit::BoxRecord& box : file.boxes) {
       std::int64_t numel = 1;

@@ -57,7 +57,7 @@ nlohmann::json tiny_metaspace() {
                             {"\u2581a", 3}, {"<0xC3>", 4}, {"<0xA9>", 5}};
   json["model"]["merges"] = nlohmann::json::array({nlohmann::json::array({"\u2581", "a"})});
   json["model"]["byte_fallback"] = true;
-  json["added_tokens"] = {added_token(6, "</s>", true)};
+  json["added_tokens"] = nlohmann::json::array({added_token(6, "</s>", true)});
   return json;
 }
 

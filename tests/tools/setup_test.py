@@ -73,6 +73,10 @@ class Setup(unittest.TestCase):
         shutil.rmtree(self.index)
         self.assertIn("0.0 MB fetched", self.run_setup()[1])
 
+    def test_what_the_sanitizers_need_is_no_libtorch(self):
+        self.run_setup("--sanitize")
+        self.run_setup("--print-torch-dir", code=1)
+
     def test_refuses_bytes_that_do_not_match_the_pin(self):
         wheel = next(self.index.glob("torch-*"))
         with zipfile.ZipFile(wheel, "a") as file:
