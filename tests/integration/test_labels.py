@@ -4,7 +4,7 @@ import json
 import pytest
 from tiny_runs import TinyRuns
 
-HOSTILE = "<script>alert(1)</script> \x1b[2J and\na second line"
+HOSTILE = "<script>alert(1)</script> \u001b[2J and\na second line"
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def test_labels_are_on_the_model_card(labelled):
     front, card = (labelled / "final/README.md").read_text().split("---\n", 2)[1:]
     assert yaml.safe_load(front)["tags"] == ["wmtp", "one", "two: <b>", "-"]
     facts = card.split("## Configuration")[0]
-    assert r"&lt;script&gt;alert(1)&lt;/script&gt; \x1b[2J and\na second line" in facts
+    assert r"&lt;script&gt;alert(1)&lt;/script&gt; \u001b[2J and\na second line" in facts
     assert "- Data: demo &lt;corpus&gt;" in facts
     assert "<script>" not in facts and "\x1b" not in facts
 
@@ -39,7 +39,7 @@ def test_labels_are_in_every_form_of_the_report(wmtp, labelled):
     page = (labelled / "report.html").read_text()
     assert "<td>one, two: &lt;b&gt;, -</td>" in page and "<script>" not in page
     text = wmtp.run("report", labelled, "--format", "text").stdout
-    assert r"description: <script>alert(1)</script> \x1b[2J and\na second line" in text and "\x1b" not in text
+    assert r"description: <script>alert(1)</script> \u001b[2J and\na second line" in text and "\x1b" not in text
     assert wmtp.json("report", labelled, "--format", "json")["runs"][0]["labels"]["dataset"] == "demo <corpus>"
 
 
