@@ -210,8 +210,7 @@ TEST_F(Load, AFolderThatLostItsManifestIsSetAsideNotRemoved) {
 // One checkpoint per released version of the format, made by tests/golden/checkpoint_v1.py.
 TEST(GoldenCheckpoints, Version1Loads) {
   const storage::LocalFileSystem files;
-  const auto folder =
-      test::source_dir() / "tests/golden/checkpoint_v1/golden-3steps";
+  const auto folder = test::source_dir() / "tests/golden/checkpoint_v1/golden-3steps";
   EXPECT_TRUE(find_damage(files, folder, Verify::full).empty());
   CheckpointReader reader(files, folder);
   EXPECT_EQ(reader.manifest().world_size, 3);

@@ -76,8 +76,9 @@ TEST_F(LayersTest, ExtendsProblems) {
   test::write_file(dir_ / "loop.yaml", "extends: stage.yaml\n");
   EXPECT_THAT(problems(minimal() + "extends: loop.yaml\n"),
               ElementsAre("loop.yaml:1:10: extends: stage.yaml extends itself"));
-  EXPECT_THAT(problems(minimal() + "extends: gone.yaml\n"),
-              ElementsAre("stage.yaml:5:10: extends: cannot read gone.yaml: No such file or directory"));
+  EXPECT_THAT(
+      problems(minimal() + "extends: gone.yaml\n"),
+      ElementsAre("stage.yaml:5:10: extends: cannot read gone.yaml: No such file or directory"));
   test::write_file(dir_ / "broken.yaml", "training: {batch_size: 7\n");
   EXPECT_THAT(problems(minimal() + "extends: broken.yaml\n"),
               Contains("stage.yaml:5:10: extends: broken.yaml has errors"));

@@ -10,7 +10,7 @@ wmtp::config::ResolvedConfig load_text(std::string text) {
   request.defaults = "none";
   request.check_paths = false;
   request.env = [](const std::string& name) {
-    return name == "HOME" ? std::optional<std::string>("/home/user") : std::nullopt;
+    return name == "HOME" ? std::optional<std::string>("/users/me") : std::nullopt;
   };
   return wmtp::config::load_config(request);
 }

@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
-// Where this checkout lies. Compiled into one small source, so that no other test differs from one checkout to the
-// next and the compiler cache serves them all.
+// Where this checkout lies. Compiled into one small source, so that no other test differs from one
+// checkout to the next and the compiler cache serves them all.
 namespace wmtp::test {
 
 std::filesystem::path source_dir();

@@ -57,8 +57,7 @@ int report(const Session& session, const Error& error) {
                         {"hint", printable(error.hint())},
                         {"where", error.module()}});
   const bool told = session.json && !standard_output_failed();
-  if (!told && !standard_output_is_closed())
-    std::cerr << "wmtp: " + printable(error.what()) + "\n";
+  if (!told && !standard_output_is_closed()) std::cerr << "wmtp: " + printable(error.what()) + "\n";
   write_error_file(error.kind() != ErrorKind::comm, error.what(), error.where().function_name());
   return code;
 }

@@ -1,6 +1,6 @@
-// An off-by-one inside every parser that fuzz builds can switch on: the control of the fuzz targets,
-// since a target that does not find it would find nothing. In every other build it is the constant
-// 0 and leaves no trace.
+// An off-by-one inside every parser that fuzz builds can switch on: the control of the fuzz
+// targets, since a target that does not find it would find nothing. In every other build it is the
+// constant 0 and leaves no trace.
 #pragma once
 #include <cstddef>
 

@@ -116,12 +116,13 @@ SampleList draw_samples(const DrawRequest& request, DrawReport& report) {
                         ? draw_length_balanced_pairs(request, report)
                         : draw_pairs(request, report);
   if (list.size() == 0)
-    throw Error(ErrorKind::data, "data",
-                fmt::format("no samples: {} candidate rows, {} of them in no difficulty bin, {} not of "
-                            "the class that data_sampling.correct_ratio {} asks for",
-                            report.num_candidates, report.num_without_bin,
-                            report.num_of_other_class, request.options.correct_ratio),
-                "see: wmtp data inspect --stats --dropped");
+    throw Error(
+        ErrorKind::data, "data",
+        fmt::format("no samples: {} candidate rows, {} of them in no difficulty bin, {} not of "
+                    "the class that data_sampling.correct_ratio {} asks for",
+                    report.num_candidates, report.num_without_bin, report.num_of_other_class,
+                    request.options.correct_ratio),
+        "see: wmtp data inspect --stats --dropped");
   return list;
 }
 

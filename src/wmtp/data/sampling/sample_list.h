@@ -25,7 +25,7 @@ struct BinReport {
 struct DrawReport {
   std::vector<BinReport> bins;
   std::uint64_t num_candidates = 0;
-  std::uint64_t num_without_bin = 0;  // candidates excluded: no bin holds them
+  std::uint64_t num_without_bin = 0;     // candidates excluded: no bin holds them
   std::uint64_t num_of_other_class = 0;  // candidates excluded: a correct_ratio of 1 or 0
   std::uint64_t num_below_length_bins = 0;
   std::uint64_t num_topped_up = 0;    // drawn from the other class
