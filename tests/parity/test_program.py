@@ -14,3 +14,8 @@ def test_results_go_to_stdout_and_nothing_to_stderr(wmtp):
 def test_unknown_command_is_78(wmtp):
     done = wmtp.run("no-such-command", check=False)
     assert done.returncode == 78 and done.stdout == "" and done.stderr != ""
+
+
+def test_a_number_below_an_open_range_is_too_small(wmtp):
+    """CLI11 would print the largest double, 309 digits."""
+    assert wmtp.error("train", "--config", "x.yaml", "--max-steps", 0, code=78)["message"] == "--max-steps: Value 0 is too small"

@@ -18,6 +18,13 @@ std::string suggestion(const CLI::App& app, const std::string& word,
   return close ? fmt::format("did you mean `{}`?", *close) : help_hint(app);
 }
 
+// CLI11 spells out the largest double where a number has no upper limit.
+std::string without_endless_range(std::string text) {
+  const std::size_t range = text.find(" not in range ");
+  const bool endless = text.find(" 17976931348623157") != text.npos;
+  return range == text.npos || !endless ? text : text.substr(0, range) + " is too small";
+}
+
 // The first word nobody took, and the command it was given to.
 std::pair<const CLI::App*, std::string> first_stray(const CLI::App& app) {
   for (const CLI::App* at = &app;;) {
@@ -59,7 +66,7 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
   if (!visible_commands(reached).empty() && error.get_name() == "RequiredError")
     return {ErrorKind::config, "cli", fmt::format("`{}` needs a command", full_name(reached)),
             help_hint(reached)};
-  return {ErrorKind::config, "cli", error.what(), help_hint(reached)};
+  return {ErrorKind::config, "cli", without_endless_range(error.what()), help_hint(reached)};
 }
 
 }  // namespace wmtp::cli
