@@ -71,7 +71,7 @@ def knock(port, kind, numbers):
 def test_a_thousand_strangers_do_no_harm(runs):
     """While it trains and saves: the ranks end as if nothing had been."""
     port = free_port()
-    processes = start(runs, "strangers", port, failpoint=SLOW, training__log_interval=1)
+    processes = start(runs, "strangers", port, failpoint=SLOW, training__log_interval=1, checkpoint__async=False)
     folder = runs.folder / "strangers"
     wait_for(lambda: (folder / "metrics.jsonl").exists() or processes[0].poll() is not None)
     numbers = random.Random(7)

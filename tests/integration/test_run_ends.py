@@ -11,11 +11,14 @@ from tiny_runs import TinyRuns, error_of, events, state_hash
 
 @pytest.fixture(scope="module")
 def runs(wmtp, tmp_path_factory):
-    """A run of 20 steps of one process that saves every fifth, and its folder."""
+    """A run of 20 steps of one process that saves every fifth, and its folder.
+
+    Where a test counts the saves they are not asynchronous: one that is due while a slow disk still writes is left out.
+    """
     if not wmtp.json("version")["features"]["failpoints"]:
         pytest.skip("a release build")
     runs = TinyRuns(wmtp, tmp_path_factory.mktemp("ends"), steps=20, every=5)
-    runs.run("calm", checkpoint__save_total_limit=None)
+    runs.run("calm", checkpoint__save_total_limit=None, checkpoint__async=False)
     return runs
 
 
@@ -139,7 +142,7 @@ def test_what_was_set_aside_is_known_at_every_later_start(runs):
 def test_a_run_that_was_rewound_keeps_what_it_saves(runs):
     copy_of_calm(runs, "rewound")
     done = runs.run("rewound", "--resume", runs.checkpoint("rewound", 5), training__max_steps=12,
-                    checkpoint__save_every_steps=2, checkpoint__save_total_limit=2)
+                    checkpoint__save_every_steps=2, checkpoint__save_total_limit=2, checkpoint__async=False)
     assert events(done.stdout, "resumed")[0]["step"] == 5
     assert "checkpoints of later steps, up to tiny-20steps" in done.stderr
     assert runs.steps("rewound") == [10, 12, 15, 20], "its own two newest, and the line it left"
@@ -149,14 +152,15 @@ def test_a_run_that_was_rewound_keeps_what_it_saves(runs):
 def test_a_restart_goes_on_where_the_first_start_began_anew(runs):
     """A launcher repeats `--resume never` and `--resume PATH`; only the first start is to follow them."""
     copy_of_calm(runs, "anew")
-    done = runs.run("anew", "--resume", "never", ranks=2, restarts=3, failpoint="step.begin:rank=1:nth=12=kill")
+    done = runs.run("anew", "--resume", "never", ranks=2, restarts=3, failpoint="step.begin:rank=1:nth=12=kill",
+                    checkpoint__async=False)
     resumed = [event["step"] for event in events(done.stdout, "resumed")]
     assert resumed == [10], "the second start goes on from what the first one saved"
     copy_of_calm(runs, "onward")
     done = runs.run("onward", "--resume", runs.checkpoint("calm", 5), ranks=2, restarts=3,
-                    failpoint="step.begin:rank=1:nth=12=kill")
+                    failpoint="step.begin:rank=1:nth=12=kill", checkpoint__async=False)
     resumed = [event["step"] for event in events(done.stdout, "resumed")]
-    assert resumed in ([5, 10], [5, 15]) and runs.steps("onward")[-1] == 20, "15 may not have been committed"
+    assert resumed == [5, 15] and runs.steps("onward")[-1] == 20
 
 
 # ---- the best one
