@@ -8,6 +8,7 @@
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
 #include "wmtp/checkpoint/safetensors_tensor.h"
+#include "wmtp/checkpoint/tensor_sink.h"
 #include "wmtp/checkpoint/weight_check.h"
 
 namespace wmtp::checkpoint {
@@ -20,9 +21,9 @@ std::unique_ptr<WeightSource> source_of(const std::filesystem::path& path,
   std::vector<StoredTensor> list;
   for (const auto& [name, tensor] : tensors)
     list.push_back({name, to_stored(tensor.scalar_type()), tensor.sizes().vec(), 0, 0});
-  SafetensorsWriter writer(path, list);
-  for (const auto& stored : writer.tensors()) writer.write(bytes_of(tensors.at(stored.name)));
-  writer.commit();
+  const auto sink = create_safetensors(path, list, {}, 0600);
+  for (const auto& [name, tensor] : tensors) sink->put(name, bytes_of(tensor));
+  sink->finish();
   return std::make_unique<SafetensorsSource>(SafetensorsFile::open(path));
 }
 

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "wmtp/checkpoint/safetensors.h"
 #include "wmtp/checkpoint/safetensors_tensor.h"
+#include "wmtp/checkpoint/tensor_sink.h"
 
 namespace wmtp::test {
 
@@ -17,11 +17,10 @@ inline void write_tensors(const std::filesystem::path& path,
     stored.push_back({.name = name,
                       .dtype = checkpoint::to_stored(tensor.scalar_type()),
                       .shape = tensor.sizes().vec()});
-  checkpoint::SafetensorsWriter writer(path, stored);
-  for (const checkpoint::StoredTensor& entry : writer.tensors())
-    for (const auto& [name, tensor] : tensors)
-      if (name == entry.name) writer.write(checkpoint::bytes_of(tensor.cpu().contiguous()));
-  writer.commit();
+  const auto sink = checkpoint::create_safetensors(path, stored, {}, 0600);
+  for (const auto& [name, tensor] : tensors)
+    sink->put(name, checkpoint::bytes_of(tensor.cpu().contiguous()));
+  sink->finish();
 }
 
 }  // namespace wmtp::test

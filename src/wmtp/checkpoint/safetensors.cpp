@@ -1,19 +1,8 @@
 #include "wmtp/checkpoint/safetensors.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 namespace wmtp::checkpoint {
-namespace {
-
-storage::SafetensorsPlan plan_with_format(std::vector<StoredTensor> tensors, Metadata metadata) {
-  metadata.emplace("format", "pt");  // transformers 4 refuses files without it
-  return storage::plan_safetensors(std::move(tensors), metadata);
-}
-
-}  // namespace
-
 SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
   return SafetensorsFile(storage::MappedFile::open(path, ErrorKind::config));
 }
@@ -33,20 +22,6 @@ const StoredTensor* SafetensorsFile::find(std::string_view name) const {
 std::span<const std::byte> SafetensorsFile::bytes(const StoredTensor& tensor) const {
   return file_.bytes().subspan(static_cast<std::size_t>(header_.data_begin + tensor.begin),
                                static_cast<std::size_t>(tensor.end - tensor.begin));
-}
-
-SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
-                                     std::vector<StoredTensor> tensors, Metadata metadata,
-                                     unsigned mode)
-    : plan_(plan_with_format(std::move(tensors), std::move(metadata))), file_(path, mode) {
-  file_.write(plan_.header);
-}
-
-void SafetensorsWriter::commit() {
-  WMTP_CHECK(data_written() == plan_.data_bytes,
-             fmt::format("{}: {} data bytes written, the header says {}", file_.path().string(),
-                         data_written(), plan_.data_bytes));
-  file_.commit();
 }
 
 }  // namespace wmtp::checkpoint

@@ -110,9 +110,6 @@ HostBatch collate(const MicroBatchPlan& plan, const CollateOptions& options,
   batch.micro_batch = plan.micro_batch;
   batch.num_micro_batches = plan.num_micro_batches;
   batch.cursor_after = plan.cursor_after;
-#ifdef WMTP_CHECK_BATCHES
-  check_host_batch(batch);
-#endif
   return batch;
 }
 

@@ -40,7 +40,4 @@ std::vector<std::string> to_lines(const DataSummary& summary);
 std::string marked_text(const EpochView& view, const Sequence& sequence,
                         const tokenizer::Tokenizer& tokenizer);
 
-// The summary and one decoded sample on the log.
-void log_summary(const Dataset& dataset, const tokenizer::Tokenizer& tokenizer);
-
 }  // namespace wmtp::data

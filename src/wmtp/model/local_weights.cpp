@@ -61,9 +61,4 @@ Tensor LocalWeights::grad(std::string_view name) const {
   return place.of(grads_[place.unit]).view(place.param->shape);
 }
 
-void LocalWeights::zero_grads() {
-  for (Tensor& grad : grads_)
-    if (grad.defined()) grad.zero_();
-}
-
 }  // namespace wmtp::model

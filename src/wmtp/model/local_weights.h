@@ -30,7 +30,6 @@ class LocalWeights : public WeightAccess, public GradSink {
   Tensor param(std::string_view name) const;
   // View of its gradient; undefined for a frozen one and without gradients.
   Tensor grad(std::string_view name) const;
-  void zero_grads();
 
  private:
   struct Place {

@@ -20,15 +20,6 @@ double attention_flops(const model::ModelConfig& c, double span) {
 
 }  // namespace
 
-double attention_span(std::span<const std::int32_t> doc_start) {
-  double squares = 0, tokens = 0;
-  for (std::size_t d = 1; d < doc_start.size(); ++d) {
-    const double length = doc_start[d] - doc_start[d - 1];
-    squares += length * length, tokens += length;
-  }
-  return tokens > 0 ? squares / tokens : 0;
-}
-
 double forward_flops_per_token(const model::ModelConfig& config, double span, bool logits) {
   return linear_flops(config, logits) + attention_flops(config, span);
 }

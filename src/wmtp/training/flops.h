@@ -2,23 +2,15 @@
 // length, or sum(len^2) / sum(len) of packed documents); b = matrix parameters of a block; u = V d.
 //   forward F = 2 (L b + n u) + 2 L S h e;  training 3 F
 #pragma once
-#include <cstdint>
 #include <optional>
-#include <span>
 #include <string_view>
 
 #include "wmtp/model/model_config.h"
 
 namespace wmtp::training {
 
-// S of packed documents from their cumulative starts; 0 without tokens.
-double attention_span(std::span<const std::int32_t> doc_start);
-
 // `logits` false: the unembedding is not run (n u = 0).
 double forward_flops_per_token(const model::ModelConfig& config, double span, bool logits = true);
-inline double training_flops_per_token(const model::ModelConfig& config, double span) {
-  return 3 * forward_flops_per_token(config, span);
-}
 // Linear maps 2 (L b + n u) twice, attention 2 L S h e three times, adapters 6 P.
 double lora_flops_per_token(const model::ModelConfig& config, double span, double lora_params,
                             bool logits = true);

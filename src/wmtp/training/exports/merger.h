@@ -18,7 +18,6 @@ class AdapterMerger {
   AdapterMerger(const model::ModelConfig& config, const model::LoraConfig& lora, Put put);
 
   void take(const std::string& name, const Tensor& whole);
-  std::size_t num_waiting() const { return waiting_.size(); }  // modules not complete
 
  private:
   struct Parts {
