@@ -34,7 +34,7 @@ def equal(ours, theirs):
 
 @pytest.fixture
 def probe(wmtp):
-    binary = wmtp.binary.parent / "wmtp_commit_probe"
+    binary = wmtp.binary.parent / "wmtp_checkpoint_probe"
     if not binary.exists():
         pytest.fail(f"no {binary}: build the tests first")
 

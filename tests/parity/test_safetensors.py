@@ -31,7 +31,7 @@ def raw(tensor):
 
 @pytest.fixture
 def copy(wmtp):
-    binary = wmtp.binary.parent / "checkpoint_test"
+    binary = wmtp.binary.parent / "weights_test"
     if not binary.exists():
         pytest.fail(f"no {binary}: build the tests first")
 

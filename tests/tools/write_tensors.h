@@ -5,21 +5,21 @@
 #include <utility>
 #include <vector>
 
-#include "wmtp/checkpoint/safetensors_tensor.h"
-#include "wmtp/checkpoint/tensor_sink.h"
+#include "wmtp/weights/safetensors_tensor.h"
+#include "wmtp/weights/tensor_sink.h"
 
 namespace wmtp::test {
 
 inline void write_tensors(const std::filesystem::path& path,
                           const std::vector<std::pair<std::string, Tensor>>& tensors) {
-  std::vector<checkpoint::StoredTensor> stored;
+  std::vector<weights::StoredTensor> stored;
   for (const auto& [name, tensor] : tensors)
     stored.push_back({.name = name,
-                      .dtype = checkpoint::to_stored(tensor.scalar_type()),
+                      .dtype = weights::to_stored(tensor.scalar_type()),
                       .shape = tensor.sizes().vec()});
-  const auto sink = checkpoint::create_safetensors(path, stored, {}, 0600);
+  const auto sink = weights::create_safetensors(path, stored, {}, 0600);
   for (const auto& [name, tensor] : tensors)
-    sink->put(name, checkpoint::bytes_of(tensor.cpu().contiguous()));
+    sink->put(name, weights::bytes_of(tensor.cpu().contiguous()));
   sink->finish();
 }
 

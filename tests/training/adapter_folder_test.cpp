@@ -67,13 +67,12 @@ TEST(AdapterFolder, ReadsWhatExportsWrite) {
 TEST(AdapterFolder, ExtraHeadsLieApart) {
   test::TempDir folder;
   write_adapter(folder / "a", some_adapter("micro"));
-  const auto file = checkpoint::SafetensorsFile::open(folder / "a/adapter_model.safetensors");
+  const auto file = weights::SafetensorsFile::open(folder / "a/adapter_model.safetensors");
   for (const auto& tensor : file.tensors())
     EXPECT_TRUE(tensor.name.starts_with("base_model.model.model.layers.")) << tensor.name;
-  EXPECT_EQ(checkpoint::SafetensorsFile::open(folder / "a/adapter_mtp_heads.safetensors")
-                .tensors()
-                .size(),
-            3 * 2 * 2);
+  EXPECT_EQ(
+      weights::SafetensorsFile::open(folder / "a/adapter_mtp_heads.safetensors").tensors().size(),
+      3 * 2 * 2);
   // On the plain model that other tools load, the rest still applies.
   model::ModelConfig plain = model::preset("micro");
   plain.num_blocks = plain.num_layers(), plain.n_future = 1;

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "wmtp/commit/manifest.h"
+#include "wmtp/checkpoint/manifest.h"
 #include "wmtp/core/json.h"
 
 namespace wmtp::test {
@@ -16,7 +16,7 @@ void copy_with_state(const std::filesystem::path& from, const std::filesystem::p
                      const std::function<void(Json&)>& edit);
 // `edit` changes what the manifest says, files and boxes aside.
 void copy_with_manifest(const std::filesystem::path& from, const std::filesystem::path& to,
-                        const std::function<void(commit::Manifest&)>& edit);
+                        const std::function<void(checkpoint::Manifest&)>& edit);
 // `edit` changes config.yaml.
 void copy_with_config(const std::filesystem::path& from, const std::filesystem::path& to,
                       const std::function<void(std::string&)>& edit);

@@ -10,12 +10,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-commit::Manifest manifest_of(const fs::path& folder) {
-  return commit::parse_manifest(slurp(folder / "manifest.json"), folder.string());
+checkpoint::Manifest manifest_of(const fs::path& folder) {
+  return checkpoint::parse_manifest(slurp(folder / "manifest.json"), folder.string());
 }
 
-void write_manifest(const fs::path& folder, commit::Manifest& manifest) {
-  write_file(folder / "manifest.json", commit::to_text(manifest));
+void write_manifest(const fs::path& folder, checkpoint::Manifest& manifest) {
+  write_file(folder / "manifest.json", checkpoint::to_text(manifest));
 }
 
 void copy_folder(const fs::path& from, const fs::path& to) {
@@ -37,10 +37,10 @@ std::uint32_t zero_box(std::string& bytes, const std::string& tensor) {
 void copy_with_text(const fs::path& from, const fs::path& to, std::string_view name,
                     const std::function<void(std::string&)>& edit) {
   copy_folder(from, to);
-  commit::Manifest manifest = manifest_of(to);
+  checkpoint::Manifest manifest = manifest_of(to);
   std::string text = slurp(to / name);
   edit(text);
-  for (commit::FileRecord& file : manifest.files)
+  for (checkpoint::FileRecord& file : manifest.files)
     if (file.path == name) {
       file.bytes = text.size();
       file.sha256 = sha256_hex(text);
@@ -62,9 +62,9 @@ void copy_with_state(const fs::path& from, const fs::path& to,
 }
 
 void copy_with_manifest(const fs::path& from, const fs::path& to,
-                        const std::function<void(commit::Manifest&)>& edit) {
+                        const std::function<void(checkpoint::Manifest&)>& edit) {
   copy_folder(from, to);
-  commit::Manifest manifest = manifest_of(to);
+  checkpoint::Manifest manifest = manifest_of(to);
   edit(manifest);
   write_manifest(to, manifest);
 }
@@ -76,12 +76,12 @@ void copy_with_config(const fs::path& from, const fs::path& to,
 
 int copy_with_zeros(const fs::path& from, const fs::path& to, std::string_view tensors) {
   copy_folder(from, to);
-  commit::Manifest manifest = manifest_of(to);
+  checkpoint::Manifest manifest = manifest_of(to);
   int found = 0;
-  for (commit::FileRecord& file : manifest.files) {
+  for (checkpoint::FileRecord& file : manifest.files) {
     if (!file.is_shard()) continue;
     std::string bytes = slurp(to / file.path);
-    for (commit::BoxRecord& box : file.boxes) {
+    for (checkpoint::BoxRecord& box : file.boxes) {
       if (!box.tensor.ends_with(tensors)) continue;
       box.crc32c = zero_box(bytes, box.tensor);
       ++found;

@@ -321,23 +321,23 @@ TEST_F(ExactResume, AnotherOriginIsRefusedByName) {
   int number = 0;
   const auto fresh = [&] { return folder_ / std::to_string(++number) / saved.filename(); };
   const auto go_on = [&](const fs::path& checkpoint) { runs.go_on(checkpoint, 10); };
-  const auto with_manifest = [&](const std::function<void(commit::Manifest&)>& edit) {
+  const auto with_manifest = [&](const std::function<void(checkpoint::Manifest&)>& edit) {
     const fs::path copy = fresh();
     copy_with_manifest(saved, copy, edit);
     return copy;
   };
-  EXPECT_NO_THROW(go_on(with_manifest([](commit::Manifest&) {}))) << "the control";
-  EXPECT_NO_THROW(go_on(with_manifest([](commit::Manifest& m) { m.fingerprints.config = ""; })))
+  EXPECT_NO_THROW(go_on(with_manifest([](checkpoint::Manifest&) {}))) << "the control";
+  EXPECT_NO_THROW(go_on(with_manifest([](checkpoint::Manifest& m) { m.fingerprints.config = ""; })))
       << "a label: config.yaml is what counts";
-  EXPECT_WMTP_ERROR(go_on(with_manifest([](commit::Manifest& m) { m.fingerprints.data = ""; })),
+  EXPECT_WMTP_ERROR(go_on(with_manifest([](checkpoint::Manifest& m) { m.fingerprints.data = ""; })),
                     ErrorKind::checkpoint, "name different data");
   EXPECT_WMTP_ERROR(
-      go_on(with_manifest([](commit::Manifest& m) { m.fingerprints.tokenizer = ""; })),
+      go_on(with_manifest([](checkpoint::Manifest& m) { m.fingerprints.tokenizer = ""; })),
       ErrorKind::checkpoint, "name different tokenizers");
   // Both places alike: a run on other data, with another tokenizer.
   for (const auto& [key, what] : {std::pair{"data_fingerprint", "the data files"},
                                   std::pair{"tokenizer_fingerprint", "the tokenizer"}}) {
-    const fs::path other = with_manifest([key = std::string(key)](commit::Manifest& m) {
+    const fs::path other = with_manifest([key = std::string(key)](checkpoint::Manifest& m) {
       (key == "data_fingerprint" ? m.fingerprints.data : m.fingerprints.tokenizer) = "other";
     });
     const fs::path both = fresh();
@@ -382,7 +382,7 @@ TEST_F(ExactResume, LoraOnlyCheckpointsGoOnFromTheBaseTheyName) {
   EXPECT_EQ(runs.go_on(cut, std::nullopt, only).hash, small.hash);
   const fs::path other = folder_ / "other" / cut.filename();
   copy_with_manifest(cut, other,
-                     [](commit::Manifest& m) { m.fingerprints.base = std::string(64, '0'); });
+                     [](checkpoint::Manifest& m) { m.fingerprints.base = std::string(64, '0'); });
   EXPECT_WMTP_ERROR(runs.go_on(other, std::nullopt, only), ErrorKind::config,
                     "the checkpoint was trained upon a base with the fingerprint 0000");
 }

@@ -7,7 +7,6 @@
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
 #include "training/drawn.h"
-#include "wmtp/checkpoint/safetensors.h"
 #include "wmtp/model/adapters.h"
 #include "wmtp/model/init_weights.h"
 #include "wmtp/model/presets.h"
@@ -16,6 +15,7 @@
 #include "wmtp/training/exports/plan.h"
 #include "wmtp/training/open_model.h"
 #include "wmtp/training/trainable.h"
+#include "wmtp/weights/safetensors.h"
 
 namespace wmtp::training {
 namespace {

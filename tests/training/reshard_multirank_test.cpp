@@ -10,8 +10,8 @@
 #include "support/soak.h"
 #include "support/temp_dir.h"
 #include "training/law_run.h"
+#include "wmtp/checkpoint/run_lock.h"
 #include "wmtp/comm/session.h"
-#include "wmtp/commit/run_lock.h"
 #include "wmtp/training/checkpoints/resume.h"
 
 namespace wmtp::test {
@@ -85,8 +85,8 @@ void save(training::TrainableModel& model, comm::ProcessGroupSession& session,
   site.run_id = site.start_id = "writer-" + folder.filename().string();
   site.strategy = "any";
   site.config_yaml = site.model_config = "{}";
-  std::optional<commit::RunLock> lock;
-  if (session.rank() == 0) lock.emplace(folder, kModel, commit::this_process(site.run_id));
+  std::optional<checkpoint::RunLock> lock;
+  if (session.rank() == 0) lock.emplace(folder, kModel, checkpoint::this_process(site.run_id));
   training::Checkpointer checkpointer(site, session);
   checkpointer.save(model, state, {}, /*wait=*/true);
   for (const training::SaveOutcome& outcome : checkpointer.outcomes())

@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 
 void expect_votes_travel(const comm::Store& store, const comm::Store& other) {
   training::StoreVote mine(store, "save"), theirs(other, "save"), choice(other, "choose");
-  const std::string longest(commit::kMaxVoteBytes, 'x');
+  const std::string longest(checkpoint::kMaxVoteBytes, 'x');
   EXPECT_FALSE(theirs.wait("part/0", milliseconds(5)));
   mine.post("part/0", longest);
   EXPECT_TRUE(theirs.wait("part/0", milliseconds(20'000)) == longest);

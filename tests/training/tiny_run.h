@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "wmtp/checkpoint/run_lock.h"
 #include "wmtp/comm/session.h"
-#include "wmtp/commit/run_lock.h"
 #include "wmtp/training/run/trainer.h"
 
 namespace wmtp::test {
@@ -38,7 +38,7 @@ class TinyRun {
 
  private:
   config::ResolvedConfig config_;
-  std::optional<commit::RunLock> lock_;  // rank 0
+  std::optional<checkpoint::RunLock> lock_;  // rank 0
   std::unique_ptr<training::Trainer> trainer_;
 };
 

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "support/temp_dir.h"
-#include "wmtp/commit/reader.h"
+#include "wmtp/checkpoint/reader.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/data/demo_corpus.h"
 
@@ -97,7 +97,7 @@ TinyRun::TinyRun(comm::ProcessGroupSession& session, const std::filesystem::path
       c10::Device(c10::DeviceType::CPU), session.rank(), session.world(), std::int64_t{1} << 34,
       [](const std::string&) -> std::optional<std::string> { return std::nullopt; }};
   if (session.rank() == 0)
-    lock_.emplace(config_.config.checkpoint.save_dir, kTinyName, commit::this_process(id));
+    lock_.emplace(config_.config.checkpoint.save_dir, kTinyName, checkpoint::this_process(id));
   trainer_ = std::make_unique<training::Trainer>(
       config_, site, session, training::TrainerOptions{id, id, "test", false, nullptr, save_limit});
 }
@@ -115,14 +115,14 @@ std::unique_ptr<comm::ProcessGroupSession> single_session() {
 }
 
 std::string checkpoint_at(std::int64_t step) {
-  return commit::checkpoint_name(kTinyName, step);
+  return checkpoint::checkpoint_name(kTinyName, step);
 }
 
 std::string state_hash(const std::filesystem::path& checkpoint) {
   const storage::LocalFileSystem files;
-  const commit::CheckpointReader reader(files, checkpoint);
+  const checkpoint::CheckpointReader reader(files, checkpoint);
   std::string all;
-  for (const commit::FileRecord& file : reader.manifest().files)
+  for (const checkpoint::FileRecord& file : reader.manifest().files)
     if (file.path != "config.yaml") all += file.path + " " + file.sha256 + "\n";
   return sha256_hex(all);
 }

@@ -56,7 +56,7 @@ TEST(TrainerState, AMissingKeyIsNamed) {
   const Json whole = state_json();
   for (const auto& place : objects(whole))
     for (const auto& [key, value] : whole.at(place).items()) {
-      if (key == "mlflow") continue;  // nothing to read; the top level is checked by commit/
+      if (key == "mlflow") continue;  // nothing to read; the top level is checked by checkpoint/
       Json json = state_json();
       json.at(place).erase(key);
       EXPECT_WMTP_ERROR(training::saved_state_from_json(json), ErrorKind::checkpoint, key);

@@ -43,7 +43,7 @@ bool try_lock_folder(const storage::Descriptor& folder) {
 }
 
 [[noreturn]] void refuse_folder(const RunFolderRequest& request) {
-  const auto holder = commit::named_in_lock(request.save_dir, request.model);
+  const auto holder = checkpoint::named_in_lock(request.save_dir, request.model);
   const std::string who =
       holder ? fmt::format("run {} (host {}, pid {})", holder->run_id, holder->host, holder->pid)
              : "another run";
@@ -93,7 +93,7 @@ RunFolder::RunFolder(const RunFolderRequest& request, training::RunProgress& pro
   folder_ = open_run_folder(request.run_dir);
   try {
     lock_folder(folder_, request);
-    checkpoints_.emplace(request.save_dir, request.model, commit::this_process(request.run_id),
+    checkpoints_.emplace(request.save_dir, request.model, checkpoint::this_process(request.run_id),
                          request.force_unlock);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::config) progress.folder = FolderOwner::another;

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "wmtp/commit/run_lock.h"
+#include "wmtp/checkpoint/run_lock.h"
 #include "wmtp/storage/descriptor.h"
 #include "wmtp/training/run/train_state.h"
 
@@ -29,7 +29,7 @@ class RunFolder {
 
  private:
   storage::Descriptor folder_;
-  std::optional<commit::RunLock> checkpoints_;
+  std::optional<checkpoint::RunLock> checkpoints_;
 };
 
 // The lock of a run's folder if nobody has it, until the descriptor closes. It is taken on the

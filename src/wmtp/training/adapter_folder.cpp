@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "wmtp/checkpoint/peft_config.h"
-#include "wmtp/checkpoint/weight_check.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
+#include "wmtp/weights/peft_config.h"
+#include "wmtp/weights/weight_check.h"
 
 namespace wmtp::training {
 namespace {
@@ -25,7 +25,7 @@ std::string_view last_part(std::string_view path) {
 
 std::optional<model::ValueHeadType> value_head_of(const fs::path& folder) {
   if (!fs::exists(folder / kValueHeadFile)) return std::nullopt;
-  const auto file = checkpoint::SafetensorsFile::open(folder / kValueHeadFile);
+  const auto file = weights::SafetensorsFile::open(folder / kValueHeadFile);
   const auto type = file.metadata().find(kValueHeadKey);
   if (type == file.metadata().end())
     throw Error(ErrorKind::config, "peft",
@@ -35,18 +35,18 @@ std::optional<model::ValueHeadType> value_head_of(const fs::path& folder) {
   return model::value_head_type(type->second);
 }
 
-std::unique_ptr<checkpoint::WeightSource> open_files(const fs::path& folder, bool with_heads) {
+std::unique_ptr<weights::WeightSource> open_files(const fs::path& folder, bool with_heads) {
   if (!fs::exists(folder / kAdapterFile))
     throw Error(ErrorKind::config, "peft",
                 fmt::format("{} has no {}", folder.string(), kAdapterFile),
                 "adapters in .bin files: load them with PEFT and save_pretrained them again");
-  std::vector<std::unique_ptr<checkpoint::WeightSource>> parts;
+  std::vector<std::unique_ptr<weights::WeightSource>> parts;
   for (const char* name : {kAdapterFile, kAdapterHeadsFile, kValueHeadFile}) {
     if (!fs::exists(folder / name) || (name == kAdapterHeadsFile && !with_heads)) continue;
-    parts.push_back(std::make_unique<checkpoint::SafetensorsSource>(
-        checkpoint::SafetensorsFile::open(folder / name)));
+    parts.push_back(std::make_unique<weights::SafetensorsSource>(
+        weights::SafetensorsFile::open(folder / name)));
   }
-  return checkpoint::join(std::move(parts));
+  return weights::join(std::move(parts));
 }
 
 // What the configuration and the tensors together say is adapted. Tensors that fit nothing are
@@ -56,7 +56,7 @@ struct Adapted {
   bool trunk = false, heads = false;
 };
 
-void note_tensor(const checkpoint::StoredTensor& tensor, const model::ModelConfig& config,
+void note_tensor(const weights::StoredTensor& tensor, const model::ModelConfig& config,
                  const std::vector<layout::UnitSpec>& units, Adapted& adapted) {
   const std::string_view module = adapted_module(tensor.name);
   for (std::size_t u = 1; u < units.size(); ++u) {
@@ -67,12 +67,12 @@ void note_tensor(const checkpoint::StoredTensor& tensor, const model::ModelConfi
   }
 }
 
-Adapted adapted_modules(const checkpoint::WeightSource& source,
-                        const std::vector<std::string>& named, const model::ModelConfig& config) {
+Adapted adapted_modules(const weights::WeightSource& source, const std::vector<std::string>& named,
+                        const model::ModelConfig& config) {
   Adapted adapted;
   for (const std::string& target : named) adapted.targets.emplace_back(last_part(target));
   const auto units = model::model_units(config);
-  for (const checkpoint::StoredTensor& tensor : source.tensors()) {
+  for (const weights::StoredTensor& tensor : source.tensors()) {
     if (tensor.name.find("lora_embedding_") != tensor.name.npos)
       throw Error(ErrorKind::config, "peft",
                   fmt::format("{} adapts an embedding ({})", source.file_of(tensor), tensor.name),
@@ -87,7 +87,7 @@ Adapted adapted_modules(const checkpoint::WeightSource& source,
   return adapted;
 }
 
-model::LoraConfig lora_of(const checkpoint::PeftConfig& peft, const Adapted& adapted,
+model::LoraConfig lora_of(const weights::PeftConfig& peft, const Adapted& adapted,
                           const model::ModelConfig& config) {
   model::LoraConfig lora;
   lora.rank = peft.rank, lora.alpha = peft.alpha, lora.dropout = peft.dropout;
@@ -101,12 +101,12 @@ model::LoraConfig lora_of(const checkpoint::PeftConfig& peft, const Adapted& ada
 }
 
 void check(const fs::path& folder, const OpenedAdapter& opened, const model::ModelConfig& config) {
-  checkpoint::WeightExpectations expected;
+  weights::WeightExpectations expected;
   expected.origin = "adapter " + folder.string();
   expected.units.push_back({"adapters", adapter_params(config, opened.lora)});
   if (opened.value_head)
     expected.units.push_back(model::value_head_unit(*opened.value_head, config.dim));
-  checkpoint::check_weights(*opened.weights, expected);
+  weights::check_weights(*opened.weights, expected);
 }
 
 }  // namespace
@@ -134,7 +134,7 @@ std::vector<layout::ParamSpec> adapter_params(const model::ModelConfig& config,
   return params;
 }
 
-std::unique_ptr<checkpoint::WeightSource> open_adapter_tensors(const fs::path& folder) {
+std::unique_ptr<weights::WeightSource> open_adapter_tensors(const fs::path& folder) {
   return open_files(folder, true);
 }
 
@@ -143,7 +143,7 @@ OpenedAdapter open_adapter(const fs::path& folder, const model::ModelConfig& con
     throw Error(ErrorKind::config, "peft",
                 fmt::format("{} has no {}", folder.string(), kAdapterConfigFile),
                 "name the folder that PEFT's save_pretrained wrote");
-  const checkpoint::PeftConfig peft = checkpoint::read_peft_config(folder / kAdapterConfigFile);
+  const weights::PeftConfig peft = weights::read_peft_config(folder / kAdapterConfigFile);
   const bool has_heads = fs::exists(folder / kAdapterHeadsFile);
   if (has_heads && config.n_future == 1)
     log::warn("peft", "{}: the model has no extra heads; {} is not read", folder.string(),
@@ -151,7 +151,7 @@ OpenedAdapter open_adapter(const fs::path& folder, const model::ModelConfig& con
   OpenedAdapter opened;
   opened.base_model = peft.base_model;
   opened.value_head = value_head_of(folder);
-  opened.weights = checkpoint::rename(open_files(folder, config.n_future > 1), our_name);
+  opened.weights = weights::rename(open_files(folder, config.n_future > 1), our_name);
   opened.lora = lora_of(peft, adapted_modules(*opened.weights, peft.targets, config), config);
   check(folder, opened, config);
   return opened;

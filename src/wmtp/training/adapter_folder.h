@@ -12,10 +12,10 @@
 #include <string_view>
 #include <vector>
 
-#include "wmtp/checkpoint/weight_source.h"
 #include "wmtp/layout/unit_spec.h"
 #include "wmtp/model/lora.h"
 #include "wmtp/model/weight_names.h"
+#include "wmtp/weights/weight_source.h"
 
 namespace wmtp::training {
 
@@ -28,8 +28,8 @@ inline constexpr const char* kValueHeadKey = "value_head";  // metadata of that 
 struct OpenedAdapter {
   model::LoraConfig lora;  // targets and scope are the tensors'
   std::optional<model::ValueHeadType> value_head;
-  std::string base_model;                             // as the file names it; may be empty
-  std::unique_ptr<checkpoint::WeightSource> weights;  // *.lora_{A,B}.weight and value_head.*
+  std::string base_model;                          // as the file names it; may be empty
+  std::unique_ptr<weights::WeightSource> weights;  // *.lora_{A,B}.weight and value_head.*
 };
 
 // A folder with an adapter's configuration and no model's.
@@ -42,7 +42,7 @@ bool is_adapter_folder(const std::filesystem::path& path);
 OpenedAdapter open_adapter(const std::filesystem::path& folder, const model::ModelConfig& config);
 
 // The tensors of such a folder as stored, held against no model.
-std::unique_ptr<checkpoint::WeightSource> open_adapter_tensors(const std::filesystem::path& folder);
+std::unique_ptr<weights::WeightSource> open_adapter_tensors(const std::filesystem::path& folder);
 
 // lora_A and lora_B of every adapted projection, in the order of lora_units.
 std::vector<layout::ParamSpec> adapter_params(const model::ModelConfig& config,

@@ -6,9 +6,7 @@
 #include <limits>
 #include <mutex>
 
-#include "wmtp/checkpoint/safetensors_tensor.h"
-#include "wmtp/checkpoint/weight_check.h"
-#include "wmtp/commit/reader.h"
+#include "wmtp/checkpoint/reader.h"
 #include "wmtp/core/error.h"
 #include "wmtp/model/hf_config.h"
 #include "wmtp/model/presets.h"
@@ -19,6 +17,8 @@
 #include "wmtp/training/lora_settings.h"
 #include "wmtp/training/run/policy.h"
 #include "wmtp/training/run_place.h"
+#include "wmtp/weights/safetensors_tensor.h"
+#include "wmtp/weights/weight_check.h"
 
 namespace wmtp::training {
 namespace {
@@ -30,12 +30,12 @@ namespace fs = std::filesystem;
 }
 
 // The tensors of model/ of a checkpoint.
-class CheckpointWeights final : public checkpoint::WeightSource {
+class CheckpointWeights final : public weights::WeightSource {
  public:
   explicit CheckpointWeights(const fs::path& folder) : reader_(files_, folder) {
     reader_.check_presence();
     for (const auto& [name, record] : reader_.manifest().model_tensors) {
-      checkpoint::StoredTensor tensor;
+      weights::StoredTensor tensor;
       tensor.name = name;
       tensor.dtype = record.dtype;
       tensor.shape = record.shape;
@@ -44,16 +44,16 @@ class CheckpointWeights final : public checkpoint::WeightSource {
   }
 
   using WeightSource::read;
-  std::span<const checkpoint::StoredTensor> tensors() const override { return tensors_; }
-  void read(const checkpoint::StoredTensor& tensor, std::int64_t begin, Tensor dst) const override {
+  std::span<const weights::StoredTensor> tensors() const override { return tensors_; }
+  void read(const weights::StoredTensor& tensor, std::int64_t begin, Tensor dst) const override {
     const std::lock_guard lock(mutex_);
     read_elements(reader_, tensor.name, begin, dst);
   }
-  std::string file_of(const checkpoint::StoredTensor&) const override {
+  std::string file_of(const weights::StoredTensor&) const override {
     return reader_.folder().string();
   }
 
-  const commit::Manifest& manifest() const { return reader_.manifest(); }
+  const checkpoint::Manifest& manifest() const { return reader_.manifest(); }
   std::string text(std::string_view path) const {
     const std::lock_guard lock(mutex_);
     return reader_.text(path);
@@ -62,12 +62,12 @@ class CheckpointWeights final : public checkpoint::WeightSource {
  private:
   storage::LocalFileSystem files_;
   mutable std::mutex mutex_;
-  mutable commit::CheckpointReader reader_;
-  std::vector<checkpoint::StoredTensor> tensors_;
+  mutable checkpoint::CheckpointReader reader_;
+  std::vector<weights::StoredTensor> tensors_;
 };
 
 // Parameters that a function fills in, as fp32 tensors.
-class FilledWeights final : public checkpoint::WeightSource {
+class FilledWeights final : public weights::WeightSource {
  public:
   FilledWeights(const std::vector<layout::UnitSpec>& units, parallel::Fill fill, std::string origin)
       : fill_(std::move(fill)), origin_(std::move(origin)) {
@@ -76,28 +76,28 @@ class FilledWeights final : public checkpoint::WeightSource {
     std::sort(params_.begin(), params_.end(),
               [](const auto& a, const auto& b) { return a.name < b.name; });
     for (const layout::ParamSpec& param : params_) {
-      checkpoint::StoredTensor tensor;
+      weights::StoredTensor tensor;
       tensor.name = param.name;
-      tensor.dtype = checkpoint::StoredDtype::F32;
+      tensor.dtype = weights::StoredDtype::F32;
       tensor.shape = param.shape;
       tensors_.push_back(std::move(tensor));
     }
   }
 
   using WeightSource::read;
-  std::span<const checkpoint::StoredTensor> tensors() const override { return tensors_; }
-  void read(const checkpoint::StoredTensor& tensor, std::int64_t begin, Tensor dst) const override {
+  std::span<const weights::StoredTensor> tensors() const override { return tensors_; }
+  void read(const weights::StoredTensor& tensor, std::int64_t begin, Tensor dst) const override {
     const auto at = std::lower_bound(params_.begin(), params_.end(), tensor.name,
                                      [](const auto& p, const auto& name) { return p.name < name; });
     fill_(*at, begin, dst);
   }
-  std::string file_of(const checkpoint::StoredTensor&) const override { return origin_; }
+  std::string file_of(const weights::StoredTensor&) const override { return origin_; }
 
  private:
   parallel::Fill fill_;
   std::string origin_;
   std::vector<layout::ParamSpec> params_;
-  std::vector<checkpoint::StoredTensor> tensors_;
+  std::vector<weights::StoredTensor> tensors_;
 };
 
 std::vector<layout::UnitSpec> units_of(const OpenedModel& opened) {
@@ -121,14 +121,14 @@ struct BaseFiles {
   fs::path generation_config;  // of the model it started from
 };
 
-BaseFiles files_of_base(config::Config config, const checkpoint::Environment& environment,
+BaseFiles files_of_base(config::Config config, const weights::Environment& environment,
                         const std::string& base_model) {
   const config::PolicyModel& policy = config.models.policy;
   if (!base_model.empty()) base_place(config).text = base_model;
   BaseFiles found;
   try {
     if (policy.tokenizer_path)
-      found.tokenizer_folder = checkpoint::locate_model(policy.tokenizer_path->text, environment);
+      found.tokenizer_folder = weights::locate_model(policy.tokenizer_path->text, environment);
     if (model::find_preset(policy.path.text)) return found;
     const OpenedModel base = open_model(policy.path.text, environment);
     if (!policy.tokenizer_path) found.tokenizer_folder = base.folder.tokenizer_folder;
@@ -148,14 +148,14 @@ void require_fingerprint(const OpenedModel& opened, const std::string& wanted,
 }
 
 struct BaseSearch {
-  const checkpoint::Environment& environment;
+  const weights::Environment& environment;
   const std::string& base_model;  // empty: what the run's configuration names
 };
 
 // The frozen base that a LoRA-only checkpoint leaves out, as the run had it.
-std::unique_ptr<checkpoint::WeightSource> base_of(const OpenedModel& opened, config::Config config,
-                                                  const std::string& fingerprint,
-                                                  const BaseSearch& search) {
+std::unique_ptr<weights::WeightSource> base_of(const OpenedModel& opened, config::Config config,
+                                               const std::string& fingerprint,
+                                               const BaseSearch& search) {
   config::ModelLocation& place = base_place(config);
   if (!search.base_model.empty()) place.text = search.base_model;
   config.training.value.init_from.reset();  // the trained head is in the checkpoint
@@ -178,10 +178,9 @@ std::unique_ptr<checkpoint::WeightSource> base_of(const OpenedModel& opened, con
 
 // The model that the run started from, where it still is.
 std::vector<fs::path> place_of_base(const std::string& base,
-                                    const checkpoint::Environment& environment) {
+                                    const weights::Environment& environment) {
   try {
-    if (!model::find_preset(base))
-      return {place_of_run(checkpoint::locate_model(base, environment))};
+    if (!model::find_preset(base)) return {place_of_run(weights::locate_model(base, environment))};
   } catch (const Error&) {
   }
   return {};
@@ -189,7 +188,7 @@ std::vector<fs::path> place_of_base(const std::string& base,
 
 }  // namespace
 
-OpenedModel open_checkpoint(const fs::path& folder, const checkpoint::Environment& environment,
+OpenedModel open_checkpoint(const fs::path& folder, const weights::Environment& environment,
                             const std::string& base_model) {
   auto weights = std::make_unique<CheckpointWeights>(folder);
   config::Config saved = load_saved_config(weights->text("config.yaml"), environment).config;
@@ -214,23 +213,23 @@ OpenedModel open_checkpoint(const fs::path& folder, const checkpoint::Environmen
   opened.step = weights->manifest().step;
   opened.folder.folder = folder;
   opened.folder.config_file = shape_file;
-  opened.folder.config_format = checkpoint::ConfigFormat::hf_config;
+  opened.folder.config_format = weights::ConfigFormat::hf_config;
   const BaseFiles files = files_of_base(saved, environment, base_model);
   opened.folder.tokenizer_folder = files.tokenizer_folder;
   opened.generation_config = files.generation_config;
-  const bool adapters_only = weights->manifest().kind == commit::CheckpointKind::lora;
+  const bool adapters_only = weights->manifest().kind == checkpoint::CheckpointKind::lora;
   if (adapters_only) {
     auto base =
         base_of(opened, saved, weights->manifest().fingerprints.base, {environment, base_model});
-    opened.folder.weights = checkpoint::overlay(std::move(base), std::move(weights));
+    opened.folder.weights = weights::overlay(std::move(base), std::move(weights));
   } else {
     opened.folder.weights = std::move(weights);
   }
-  checkpoint::WeightExpectations expected;
+  weights::WeightExpectations expected;
   expected.origin = folder.string();
   expected.units = units_of(opened);
   expected.tied = opened.config.tied;
-  checkpoint::check_weights(*opened.folder.weights, expected);
+  weights::check_weights(*opened.folder.weights, expected);
   return opened;
 }
 

@@ -9,11 +9,10 @@
 namespace wmtp::training {
 
 // The weights as they were trained; every byte that is read is held against the manifest
-// (commit::DamageError). Where the frozen base was left out (save_lora_only) it is built again as
-// the run did, from what the run's configuration names, or from `base_model`. REQUIRES
+// (checkpoint::DamageError). Where the frozen base was left out (save_lora_only) it is built again
+// as the run did, from what the run's configuration names, or from `base_model`. REQUIRES
 // is_checkpoint(folder).
 OpenedModel open_checkpoint(const std::filesystem::path& folder,
-                            const checkpoint::Environment& environment,
-                            const std::string& base_model);
+                            const weights::Environment& environment, const std::string& base_model);
 
 }  // namespace wmtp::training

@@ -1,7 +1,7 @@
 #include "wmtp/training/model_name.h"
 
-#include "wmtp/commit/names.h"
-#include "wmtp/commit/reader.h"
+#include "wmtp/checkpoint/names.h"
+#include "wmtp/checkpoint/reader.h"
 #include "wmtp/config/derived.h"
 #include "wmtp/core/error.h"
 #include "wmtp/storage/file_system.h"
@@ -14,9 +14,9 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string name_of_checkpoint(const fs::path& checkpoint) {
-  if (const auto name = commit::parse_checkpoint_name(checkpoint.filename().string()))
+  if (const auto name = checkpoint::parse_checkpoint_name(checkpoint.filename().string()))
     return name->model;
-  return commit::CheckpointReader(storage::LocalFileSystem(), checkpoint).manifest().model;
+  return checkpoint::CheckpointReader(storage::LocalFileSystem(), checkpoint).manifest().model;
 }
 
 // Exports of older versions do not tell it; the checkpoints beside them do.

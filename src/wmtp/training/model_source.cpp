@@ -3,13 +3,13 @@
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
-#include "wmtp/checkpoint/safetensors_tensor.h"
 #include "wmtp/core/error.h"
 #include "wmtp/model/init_weights.h"
 #include "wmtp/model/presets.h"
 #include "wmtp/training/adapter_folder.h"
 #include "wmtp/training/base_fingerprint.h"
 #include "wmtp/training/open_model.h"
+#include "wmtp/weights/safetensors_tensor.h"
 
 namespace wmtp::training {
 namespace {
@@ -44,7 +44,7 @@ std::function<std::string()> fingerprint_of(ModelSource source, const std::strin
   return [source = std::move(source)] { return sampled_fingerprint(source); };
 }
 
-parallel::Fill reader_of(std::shared_ptr<const checkpoint::WeightSource> weights) {
+parallel::Fill reader_of(std::shared_ptr<const weights::WeightSource> weights) {
   return [weights = std::move(weights)](const layout::ParamSpec& param, std::int64_t begin,
                                         const Tensor& out) {
     through_host(out, out.scalar_type(),
@@ -52,9 +52,9 @@ parallel::Fill reader_of(std::shared_ptr<const checkpoint::WeightSource> weights
   };
 }
 
-DType embedding_dtype(const checkpoint::WeightSource& weights) {
+DType embedding_dtype(const weights::WeightSource& weights) {
   const auto* stored = weights.find("model.embed_tokens.weight");
-  return stored ? checkpoint::to_dtype(stored->dtype).value_or(kFloat32) : kFloat32;
+  return stored ? weights::to_dtype(stored->dtype).value_or(kFloat32) : kFloat32;
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ void apply_adapter(ModelSource& source, const std::filesystem::path& folder) {
   OpenedAdapter adapter = open_adapter(folder, source.config);
   source.lora = adapter.lora;
   if (adapter.value_head) source.value_head = adapter.value_head;
-  const std::shared_ptr<const checkpoint::WeightSource> weights = std::move(adapter.weights);
+  const std::shared_ptr<const weights::WeightSource> weights = std::move(adapter.weights);
   source.fill = [base = source.fill, over = reader_of(weights), weights](
                     const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
     (weights->find(param.name) ? over : base)(param, begin, out);
@@ -78,7 +78,7 @@ void apply_adapter(ModelSource& source, const std::filesystem::path& folder) {
   source.fingerprint = fingerprint_of(source, {});
 }
 
-ModelSource open_model_source(const std::string& name, const checkpoint::Environment& environment,
+ModelSource open_model_source(const std::string& name, const weights::Environment& environment,
                               std::uint64_t seed, const std::string& base_model) {
   if (const auto preset = model::find_preset(name); preset && base_model.empty())
     return drawn(*preset, seed);

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "wmtp/checkpoint/model_folder.h"
 #include "wmtp/model/lora.h"
 #include "wmtp/model/model_config.h"
 #include "wmtp/model/weight_names.h"
 #include "wmtp/parallel/unit_state.h"
+#include "wmtp/weights/model_folder.h"
 
 namespace wmtp::training {
 
@@ -41,7 +41,7 @@ struct ModelSource {
 // A preset's name (weights drawn from `seed`; a folder of that name is reached as ./NAME), or what
 // open_model takes. Reads headers only; strict, so a source that is returned is complete. Error
 // config for a folder without weights. `base_model` as in open_model.
-ModelSource open_model_source(const std::string& name, const checkpoint::Environment& environment,
+ModelSource open_model_source(const std::string& name, const weights::Environment& environment,
                               std::uint64_t seed = 0, const std::string& base_model = {});
 
 // Puts the adapter of a PEFT folder upon the model, unmerged. Error config where the model has one

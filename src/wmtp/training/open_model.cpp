@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "wmtp/checkpoint/peft_config.h"
-#include "wmtp/checkpoint/weight_check.h"
 #include "wmtp/core/error.h"
 #include "wmtp/model/hf_config.h"
 #include "wmtp/model/meta_params.h"
@@ -13,13 +11,15 @@
 #include "wmtp/training/exports/token_ids.h"
 #include "wmtp/training/python_checkpoint.h"
 #include "wmtp/training/run_place.h"
+#include "wmtp/weights/peft_config.h"
+#include "wmtp/weights/weight_check.h"
 
 namespace wmtp::training {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::optional<std::int64_t> embedding_rows(const checkpoint::ModelFolder& folder) {
+std::optional<std::int64_t> embedding_rows(const weights::ModelFolder& folder) {
   if (!folder.weights) return std::nullopt;
   for (const char* name : {"tok_embeddings.weight", "model.embed_tokens.weight"})
     if (const auto* tensor = folder.weights->find(name); tensor && !tensor->shape.empty())
@@ -32,35 +32,34 @@ void read_hf(OpenedModel& opened) {
   opened.config = read.model;
   opened.value_head = read.extras.value_head;
   if (!opened.has_weights()) return;
-  if (!read.extras.mtp_file.empty())
-    checkpoint::add_weights_file(opened.folder, read.extras.mtp_file);
+  if (!read.extras.mtp_file.empty()) weights::add_weights_file(opened.folder, read.extras.mtp_file);
   if (!read.extras.value_head) return;
   const auto unit = model::value_head_unit(*read.extras.value_head, opened.config.dim);
   if (!opened.folder.weights->find(unit.params.front().name))
-    checkpoint::add_weights_file(opened.folder, kValueHeadFile);
+    weights::add_weights_file(opened.folder, kValueHeadFile);
 }
 
 void check(const OpenedModel& opened) {
-  checkpoint::WeightExpectations expected;
+  weights::WeightExpectations expected;
   expected.origin = opened.folder.folder.string();
   expected.units = model::model_units(opened.config);
   if (opened.value_head)
     expected.units.push_back(model::value_head_unit(*opened.value_head, opened.config.dim));
   expected.tied = opened.config.tied;
   expected.inv_freq = model::inv_freq(opened.config);
-  checkpoint::check_weights(*opened.folder.weights, expected);
+  weights::check_weights(*opened.folder.weights, expected);
 }
 
 void read_config(OpenedModel& opened, const std::string& name) {
   switch (opened.folder.config_format) {
-    case checkpoint::ConfigFormat::hf_config:
+    case weights::ConfigFormat::hf_config:
       read_hf(opened);
       break;
-    case checkpoint::ConfigFormat::meta_params:
+    case weights::ConfigFormat::meta_params:
       opened.config =
           model::read_meta_params(opened.folder.config_file, embedding_rows(opened.folder));
       break;
-    case checkpoint::ConfigFormat::none:
+    case weights::ConfigFormat::none:
       throw Error(ErrorKind::config, "model",
                   fmt::format("{} has no config.json or params.json", name));
   }
@@ -68,7 +67,7 @@ void read_config(OpenedModel& opened, const std::string& name) {
 
 // What the adapter's configuration calls its base, as a name that open_model takes.
 std::string base_of(const fs::path& adapter) {
-  const std::string named = checkpoint::read_peft_config(adapter / kAdapterConfigFile).base_model;
+  const std::string named = weights::read_peft_config(adapter / kAdapterConfigFile).base_model;
   if (named.empty())
     throw Error(ErrorKind::config, "peft",
                 fmt::format("{} names no base model", (adapter / kAdapterConfigFile).string()),
@@ -77,12 +76,12 @@ std::string base_of(const fs::path& adapter) {
   return fs::path(named).is_relative() && fs::exists(beside) ? beside.string() : named;
 }
 
-OpenedModel open_adapted(const fs::path& path, const checkpoint::Environment& environment,
+OpenedModel open_adapted(const fs::path& path, const weights::Environment& environment,
                          const std::string& base_model) {
   const std::string base = base_model.empty() ? base_of(path) : base_model;
   OpenedModel opened;
   try {
-    const fs::path base_path = checkpoint::locate_model(base, environment);
+    const fs::path base_path = weights::locate_model(base, environment);
     if (is_adapter_folder(base_path))
       throw Error(ErrorKind::config, "peft",
                   fmt::format("the base {} is itself an adapter", base_path.string()));
@@ -107,11 +106,11 @@ OpenedModel open_adapted(const fs::path& path, const checkpoint::Environment& en
   if (fs::exists(path / "tokenizer.json") || fs::exists(path / "tokenizer.model"))
     opened.folder.tokenizer_folder = path;  // what the adapter was trained with
   opened.folder.weights =
-      checkpoint::overlay(std::move(opened.folder.weights), std::move(adapter.weights));
+      weights::overlay(std::move(opened.folder.weights), std::move(adapter.weights));
   return opened;
 }
 
-OpenedModel open_plain(checkpoint::ModelFolder folder, const std::string& name) {
+OpenedModel open_plain(weights::ModelFolder folder, const std::string& name) {
   OpenedModel opened;
   opened.folder = std::move(folder);
   read_config(opened, name);
@@ -120,16 +119,16 @@ OpenedModel open_plain(checkpoint::ModelFolder folder, const std::string& name) 
   if (!opened.has_weights()) return opened;
   if (opened.folder.meta_names)
     opened.folder.weights =
-        checkpoint::rename(std::move(opened.folder.weights), model::meta_name_map(opened.config));
+        weights::rename(std::move(opened.folder.weights), model::meta_name_map(opened.config));
   check(opened);
   return opened;
 }
 
 // A model folder, or one weights file: then what lies beside it describes it.
-checkpoint::ModelFolder open_described(const fs::path& path) {
-  checkpoint::ModelFolder folder = checkpoint::open_model_folder(path);
-  if (folder.config_format == checkpoint::ConfigFormat::none) {
-    checkpoint::find_config(folder);
+weights::ModelFolder open_described(const fs::path& path) {
+  weights::ModelFolder folder = weights::open_model_folder(path);
+  if (folder.config_format == weights::ConfigFormat::none) {
+    weights::find_config(folder);
     folder.tokenizer_folder = folder.folder;
   }
   return folder;
@@ -138,8 +137,8 @@ checkpoint::ModelFolder open_described(const fs::path& path) {
 // The base of a checkpoint of the Python project, as the file names it: from here, where the
 // Python project ran, or beside the file. A plain model folder, so that files cannot name each
 // other in a ring.
-OpenedModel open_named_base(const checkpoint::ModelFolder& file, const std::string& name,
-                            const checkpoint::Environment& environment) {
+OpenedModel open_named_base(const weights::ModelFolder& file, const std::string& name,
+                            const weights::Environment& environment) {
   constexpr const char* kHint = "name the base with --base-model or base_model_path";
   const std::string& named = file.torch_checkpoint->base_model;
   if (named.empty())
@@ -147,7 +146,7 @@ OpenedModel open_named_base(const checkpoint::ModelFolder& file, const std::stri
                 fmt::format("{} is a training checkpoint that names no base model", name), kHint);
   const fs::path beside = file.folder / named;
   try {
-    const fs::path path = checkpoint::locate_model(
+    const fs::path path = weights::locate_model(
         !fs::exists(named) && fs::exists(beside) ? beside.string() : named, environment);
     if (!fs::is_directory(path))
       throw Error(ErrorKind::config, "model", fmt::format("{} is no folder", path.string()));
@@ -162,11 +161,11 @@ OpenedModel open_named_base(const checkpoint::ModelFolder& file, const std::stri
   }
 }
 
-OpenedModel open_python_checkpoint(checkpoint::ModelFolder file, const std::string& name,
-                                   const checkpoint::Environment& environment,
+OpenedModel open_python_checkpoint(weights::ModelFolder file, const std::string& name,
+                                   const weights::Environment& environment,
                                    const std::string& base_model) {
-  const checkpoint::TorchCheckpoint said = *file.torch_checkpoint;
-  const bool described = file.config_format != checkpoint::ConfigFormat::none;
+  const weights::TorchCheckpoint said = *file.torch_checkpoint;
+  const bool described = file.config_format != weights::ConfigFormat::none;
   if (base_model.empty() && !said.adapters_only && described) {
     OpenedModel opened;
     opened.folder = std::move(file);
@@ -186,8 +185,8 @@ OpenedModel open_python_checkpoint(checkpoint::ModelFolder file, const std::stri
 }
 
 OpenedModel open_other(const fs::path& path, const std::string& name,
-                       const checkpoint::Environment& environment, const std::string& base_model) {
-  checkpoint::ModelFolder folder = open_described(path);
+                       const weights::Environment& environment, const std::string& base_model) {
+  weights::ModelFolder folder = open_described(path);
   if (folder.torch_checkpoint)
     return open_python_checkpoint(std::move(folder), name, environment, base_model);
   if (!base_model.empty())
@@ -198,9 +197,9 @@ OpenedModel open_other(const fs::path& path, const std::string& name,
 
 }  // namespace
 
-OpenedModel open_model(const std::string& name, const checkpoint::Environment& environment,
+OpenedModel open_model(const std::string& name, const weights::Environment& environment,
                        const std::string& base_model) {
-  const fs::path path = place_of_run(checkpoint::locate_model(name, environment));
+  const fs::path path = place_of_run(weights::locate_model(name, environment));
   OpenedModel opened = is_checkpoint(path)       ? open_checkpoint(path, environment, base_model)
                        : is_adapter_folder(path) ? open_adapted(path, environment, base_model)
                                                  : open_other(path, name, environment, base_model);

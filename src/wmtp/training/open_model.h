@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "wmtp/checkpoint/model_folder.h"
 #include "wmtp/model/lora.h"
 #include "wmtp/model/model_config.h"
 #include "wmtp/model/weight_names.h"
+#include "wmtp/weights/model_folder.h"
 
 namespace wmtp::training {
 
@@ -18,7 +18,7 @@ struct OpenedModel {
   std::optional<model::ValueHeadType> value_head;  // the folder's own, in weights as value_head.*
   std::optional<model::LoraConfig> lora;  // an adapter's, in weights as *.lora_{A,B}.weight
   std::string base_model;                 // of an adapter: its base, as it was named; else empty
-  checkpoint::ModelFolder folder;         // weights under wmtp's names, half-split rows
+  weights::ModelFolder folder;            // weights under wmtp's names, half-split rows
   // generation_config.json of the folder or, of an adapter or a checkpoint, of the base; empty:
   // none
   std::filesystem::path generation_config;
@@ -40,7 +40,7 @@ struct OpenedModel {
 // checkpoint of the Python project (a .pt; python_checkpoint.h) is the model it says, its adapters
 // merged; what it is and what it lacks comes from `base_model`, else from the configuration beside
 // it, else from the base it names. Error config for a `base_model` of what takes none.
-OpenedModel open_model(const std::string& name, const checkpoint::Environment& environment,
+OpenedModel open_model(const std::string& name, const weights::Environment& environment,
                        const std::string& base_model = {});
 
 }  // namespace wmtp::training

@@ -7,16 +7,16 @@
 #include <algorithm>
 #include <cmath>
 
-#include "wmtp/checkpoint/weight_check.h"
 #include "wmtp/core/error.h"
 #include "wmtp/training/adapter_folder.h"
+#include "wmtp/weights/weight_check.h"
 
 namespace wmtp::training {
 namespace {
 
-using checkpoint::StoredTensor;
-using checkpoint::TorchCheckpoint;
-using checkpoint::WeightSource;
+using weights::StoredTensor;
+using weights::TorchCheckpoint;
+using weights::WeightSource;
 
 constexpr std::string_view kUnembedding = "lm_head.weight";
 
@@ -136,7 +136,7 @@ struct FileParts {
 };
 
 void check_file(const WeightSource& weights, const OpenedModel& model, const FileParts& parts) {
-  checkpoint::WeightExpectations expected;
+  weights::WeightExpectations expected;
   for (const layout::UnitSpec& unit : model::model_units(model.config)) {
     layout::UnitSpec wanted{unit.name, {}};
     for (const layout::ParamSpec& param : unit.params) {
@@ -153,14 +153,14 @@ void check_file(const WeightSource& weights, const OpenedModel& model, const Fil
     expected.units.push_back(model::value_head_unit(*model.value_head, model.config.dim));
   expected.tied = model.config.tied;
   expected.inv_freq = model::inv_freq(model.config);
-  checkpoint::check_weights(weights, expected);
+  weights::check_weights(weights, expected);
 }
 
 }  // namespace
 
 OpenedModel with_python_checkpoint(OpenedModel model, std::unique_ptr<WeightSource> weights,
                                    const TorchCheckpoint& said) {
-  weights = checkpoint::rename(std::move(weights), python_names(model.config));
+  weights = weights::rename(std::move(weights), python_names(model.config));
   if (const auto type = stored_value_head(*weights, said.value_head, model.value_head))
     model.value_head = type;
   auto units = model::model_units(model.config);
@@ -177,7 +177,7 @@ OpenedModel with_python_checkpoint(OpenedModel model, std::unique_ptr<WeightSour
   if (model.value_head)
     units.push_back(model::value_head_unit(*model.value_head, model.config.dim));
   if (model.has_weights())
-    weights = checkpoint::overlay(std::move(model.folder.weights), std::move(weights));
+    weights = weights::overlay(std::move(model.folder.weights), std::move(weights));
   model.folder.weights = std::make_unique<AdaptedWeights>(std::move(weights), units, said.alpha);
   model.lora.reset();
   model.step.reset();

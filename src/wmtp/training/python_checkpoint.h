@@ -3,9 +3,9 @@
 #pragma once
 #include <memory>
 
-#include "wmtp/checkpoint/torch_checkpoint.h"
-#include "wmtp/checkpoint/weight_source.h"
 #include "wmtp/training/open_model.h"
+#include "wmtp/weights/torch_checkpoint.h"
+#include "wmtp/weights/weight_source.h"
 
 namespace wmtp::training {
 
@@ -14,7 +14,7 @@ namespace wmtp::training {
 // critic has none); that one stays the base's. `model` may be without weights where the file has
 // them all. Error config that lists what is missing, unexpected, misshapen or no float.
 OpenedModel with_python_checkpoint(OpenedModel model,
-                                   std::unique_ptr<checkpoint::WeightSource> weights,
-                                   const checkpoint::TorchCheckpoint& said);
+                                   std::unique_ptr<weights::WeightSource> weights,
+                                   const weights::TorchCheckpoint& said);
 
 }  // namespace wmtp::training

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "wmtp/commit/folder.h"
-#include "wmtp/commit/names.h"
-#include "wmtp/commit/reader.h"
+#include "wmtp/checkpoint/folder.h"
+#include "wmtp/checkpoint/names.h"
+#include "wmtp/checkpoint/reader.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/file.h"
 #include "wmtp/core/log.h"
@@ -50,23 +50,23 @@ std::optional<fs::path> pointed_to(const fs::path& path) {
   std::string target = read_file(path, 4096, ErrorKind::config);
   if (target.ends_with('\n')) target.pop_back();
   const fs::path place = path.parent_path() / target;
-  if (!commit::parse_checkpoint_name(target) || !is_checkpoint(place))
+  if (!checkpoint::parse_checkpoint_name(target) || !is_checkpoint(place))
     refuse_place(
         fmt::format("{} names {:.80}, which is no checkpoint beside it", path.string(), target),
         "`wmtp checkpoint list` shows those that are there");
   return place;
 }
 
-std::vector<commit::FoundCheckpoint> checkpoints_in(const fs::path& folder,
-                                                    std::string_view model) {
+std::vector<checkpoint::FoundCheckpoint> checkpoints_in(const fs::path& folder,
+                                                        std::string_view model) {
   if (!is_folder(folder)) return {};
-  auto found = commit::find_checkpoints(storage::LocalFileSystem(), folder, model);
+  auto found = checkpoint::find_checkpoints(storage::LocalFileSystem(), folder, model);
   std::erase_if(found, [&](const auto& one) { return !is_checkpoint(folder / one.name); });
   return found;
 }
 
-fs::path newest_of(const fs::path& folder, const std::vector<commit::FoundCheckpoint>& found) {
-  for (const commit::FoundCheckpoint& one : found)
+fs::path newest_of(const fs::path& folder, const std::vector<checkpoint::FoundCheckpoint>& found) {
+  for (const checkpoint::FoundCheckpoint& one : found)
     if (one.model != found.front().model)
       refuse_place(fmt::format("{} holds checkpoints of several models, {} and {}", folder.string(),
                                found.front().model, one.model),
@@ -75,7 +75,7 @@ fs::path newest_of(const fs::path& folder, const std::vector<commit::FoundCheckp
 }
 
 bool is_after(const fs::path& newest, const fs::path& final_export) {
-  const std::int64_t step = commit::parse_checkpoint_name(newest.filename().string())->step;
+  const std::int64_t step = checkpoint::parse_checkpoint_name(newest.filename().string())->step;
   const auto mark = read_export_mark(final_export);
   if (!mark || !mark->step) {
     log::warn("checkpoint", "{} is taken; whether {} is newer is not known", final_export.string(),
@@ -92,7 +92,7 @@ bool is_after(const fs::path& newest, const fs::path& final_export) {
 
 bool is_checkpoint(const fs::path& path) {
   std::error_code ignored;
-  return fs::is_regular_file(path / commit::kManifestFile, ignored);
+  return fs::is_regular_file(path / checkpoint::kManifestFile, ignored);
 }
 
 std::optional<fs::path> checkpoint_of(const fs::path& given, std::string_view model) {
@@ -100,7 +100,7 @@ std::optional<fs::path> checkpoint_of(const fs::path& given, std::string_view mo
   if (is_there(path) && !is_folder(path)) return pointed_to(path);
   if (is_checkpoint(path)) return path;
   if (!is_folder(path)) return std::nullopt;
-  if (commit::parse_checkpoint_name(path.filename().string())) return path;
+  if (checkpoint::parse_checkpoint_name(path.filename().string())) return path;
   for (const fs::path& folder : {path, path / kRunCheckpoints})
     if (const auto found = checkpoints_in(folder, model); !found.empty())
       return newest_of(folder, found);
@@ -123,13 +123,14 @@ fs::path checkpoint_to_resume(const fs::path& path, std::string_view model) {
                              what_it_is(path)),
                  "weights alone are given as models.policy.path; --resume auto takes the newest "
                  "checkpoint of checkpoint.save_dir");
-  const auto name = commit::parse_checkpoint_name(found->filename().string());
+  const auto name = checkpoint::parse_checkpoint_name(found->filename().string());
   if (!name) {
-    const auto manifest = commit::CheckpointReader(storage::LocalFileSystem(), *found).manifest();
+    const auto manifest =
+        checkpoint::CheckpointReader(storage::LocalFileSystem(), *found).manifest();
     refuse_place(
         fmt::format("{} is step {} of {} under another name", found->string(), manifest.step,
                     manifest.model),
-        fmt::format("rename it to {}", commit::checkpoint_name(manifest.model, manifest.step)));
+        fmt::format("rename it to {}", checkpoint::checkpoint_name(manifest.model, manifest.step)));
   }
   if (name->model != model)
     refuse_place(fmt::format("{} is a checkpoint of {}; this run's model is called {}",
@@ -147,7 +148,8 @@ fs::path checkpoints_folder(const fs::path& given) {
     refuse_place(fmt::format("{} is no folder", path.string()),
                  "name a run's folder, or the folder of its checkpoints (checkpoint.save_dir)");
   const storage::LocalFileSystem files;
-  const bool inside = commit::find_models(files, path).empty() && is_folder(path / kRunCheckpoints);
+  const bool inside =
+      checkpoint::find_models(files, path).empty() && is_folder(path / kRunCheckpoints);
   return inside ? path / kRunCheckpoints : path;
 }
 

@@ -8,10 +8,10 @@
 #include <numeric>
 #include <span>
 
+#include "wmtp/checkpoint/run_lock.h"
 #include "wmtp/cli/build_info.h"
 #include "wmtp/cli/commands/bench.h"
 #include "wmtp/cli/rank_run.h"
-#include "wmtp/commit/run_lock.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/time.h"
 #include "wmtp/model/hf_config.h"
@@ -67,7 +67,7 @@ class Bench {
       : flags_(flags),
         config_(model::preset(flags.preset)),
         model_(options(device), {&group.gather_group(), &group.reduce_group()}),
-        lock_(flags.out, kBenchModel, commit::this_process(run_id())),
+        lock_(flags.out, kBenchModel, checkpoint::this_process(run_id())),
         checkpointer_(site(), group) {
     model_.runtime().fill(training::random_weights(config_, 0));
     step();  // moments that are not zero
@@ -120,14 +120,14 @@ class Bench {
 
   // Both sides write the same bytes in as many files, onto a disk that has nothing else to do.
   void copy_state() {
-    for (const commit::Part part : {commit::Part::model, commit::Part::optim}) {
+    for (const checkpoint::Part part : {checkpoint::Part::model, checkpoint::Part::optim}) {
       for (const training::StatePiece& piece : training::state_pieces(model_, true)) {
         if (piece.part != part) continue;
         const Tensor host = piece.values.contiguous().cpu();
         const auto* bytes = static_cast<const char*>(host.const_data_ptr());
         source_.insert(source_.end(), bytes, bytes + host.nbytes());
       }
-      if (part == commit::Part::model) model_bytes_ = source_.size();
+      if (part == checkpoint::Part::model) model_bytes_ = source_.size();
     }
   }
   void settle_disk() const {
@@ -213,7 +213,7 @@ class Bench {
   CheckpointFlags flags_;
   model::ModelConfig config_;
   training::TrainableModel model_;
-  commit::RunLock lock_;
+  checkpoint::RunLock lock_;
   training::Checkpointer checkpointer_;
   std::vector<char> source_;  // the state; its first model_bytes_ are the weights
   std::size_t model_bytes_ = 0;

@@ -6,10 +6,10 @@
 #include <fstream>
 #include <iostream>
 
-#include "wmtp/checkpoint/safetensors_tensor.h"
 #include "wmtp/cli/commands/bench.h"
 #include "wmtp/core/time.h"
 #include "wmtp/training/open_model.h"
+#include "wmtp/weights/safetensors_tensor.h"
 
 namespace wmtp::cli {
 namespace {
@@ -32,7 +32,7 @@ std::vector<Tensor> load_units(const training::OpenedModel& model) {
   std::vector<Tensor> units;
   for (const auto& unit : model::model_units(model.config)) {
     const auto* first = model.folder.weights->find(unit.params.front().name);
-    const auto options = at::TensorOptions().dtype(*checkpoint::to_dtype(first->dtype));
+    const auto options = at::TensorOptions().dtype(*weights::to_dtype(first->dtype));
     const Tensor flat = at::empty({unit.numel()}, options);
     std::int64_t at = 0;
     for (const auto& param : unit.params) {

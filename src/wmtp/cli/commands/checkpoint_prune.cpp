@@ -3,10 +3,10 @@
 #include <iostream>
 #include <optional>
 
+#include "wmtp/checkpoint/folder.h"
+#include "wmtp/checkpoint/retention.h"
+#include "wmtp/checkpoint/run_lock.h"
 #include "wmtp/cli/commands/checkpoint.h"
-#include "wmtp/commit/folder.h"
-#include "wmtp/commit/retention.h"
-#include "wmtp/commit/run_lock.h"
 #include "wmtp/core/error.h"
 #include "wmtp/training/run_place.h"
 
@@ -28,20 +28,20 @@ struct PruneEvent {
 
 std::vector<PruneEvent> prune_model(const PruneFlags& flags, const std::string& model) {
   storage::LocalFileSystem files;
-  const commit::RetentionRules rules{.keep = flags.keep};
-  std::optional<commit::RunLock> lock;
+  const checkpoint::RetentionRules rules{.keep = flags.keep};
+  std::optional<checkpoint::RunLock> lock;
   if (!flags.dry_run)
-    lock.emplace(flags.folder, model, commit::this_process("prune"), flags.force_unlock);
+    lock.emplace(flags.folder, model, checkpoint::this_process("prune"), flags.force_unlock);
   std::vector<PruneEvent> events;
-  for (const commit::Leftover& left : commit::find_leftovers(files, flags.folder, model))
+  for (const checkpoint::Leftover& left : checkpoint::find_leftovers(files, flags.folder, model))
     events.push_back({left.name, "leftover", left.returns_as});
-  if (!flags.dry_run) commit::clear_leftovers(files, flags.folder, model);
+  if (!flags.dry_run) checkpoint::clear_leftovers(files, flags.folder, model);
   for (std::string& name : flags.dry_run
-                               ? commit::plan_retention(files, flags.folder, model, rules)
-                               : commit::apply_retention(files, flags.folder, model, rules))
+                               ? checkpoint::plan_retention(files, flags.folder, model, rules)
+                               : checkpoint::apply_retention(files, flags.folder, model, rules))
     events.push_back({std::move(name), "checkpoint"});
   if (!flags.bad) return events;
-  for (std::string& name : commit::find_set_aside(files, flags.folder, model)) {
+  for (std::string& name : checkpoint::find_set_aside(files, flags.folder, model)) {
     if (!flags.dry_run) storage::remove_tree(files, flags.folder / name);
     events.push_back({std::move(name), "set_aside"});
   }
@@ -80,7 +80,7 @@ int prune(const PruneFlags& given, const Session& session) {
   PruneFlags flags = given;
   flags.folder = folder_to_prune(given.path);
   std::size_t num_removed = 0, num_events = 0;
-  for (const std::string& model : commit::find_models(storage::LocalFileSystem(), flags.folder))
+  for (const std::string& model : checkpoint::find_models(storage::LocalFileSystem(), flags.folder))
     for (const PruneEvent& event : prune_model(flags, model)) {
       ++num_events;
       num_removed += event.returns_as.empty();

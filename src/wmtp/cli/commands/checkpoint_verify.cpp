@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <iostream>
 
+#include "wmtp/checkpoint/folder.h"
+#include "wmtp/checkpoint/reader.h"
 #include "wmtp/cli/commands/checkpoint.h"
-#include "wmtp/commit/folder.h"
-#include "wmtp/commit/reader.h"
 #include "wmtp/core/error.h"
 #include "wmtp/training/run_place.h"
 
@@ -20,8 +20,8 @@ struct VerifyFlags {
 // Every byte against both of its checksums. Returns the number of damaged files.
 std::size_t verify_one(const std::filesystem::path& folder, const Session& session) {
   const storage::LocalFileSystem files;
-  const auto found = commit::find_damage(files, folder, commit::Verify::full);
-  for (const commit::Damage& damage : found)
+  const auto found = checkpoint::find_damage(files, folder, checkpoint::Verify::full);
+  for (const checkpoint::Damage& damage : found)
     if (session.json)
       emit_json("damage",
                 {{"checkpoint", folder.filename().string()},
@@ -31,7 +31,7 @@ std::size_t verify_one(const std::filesystem::path& folder, const Session& sessi
                  {"fact", damage.fact}},
                 false);
     else
-      std::cout << fmt::format("{}: {}\n", folder.filename().string(), commit::to_text(damage));
+      std::cout << fmt::format("{}: {}\n", folder.filename().string(), checkpoint::to_text(damage));
   if (!session.json && found.empty())
     std::cout << fmt::format("{}: ok\n", folder.filename().string());
   return found.size();
@@ -54,7 +54,7 @@ std::filesystem::path the_one(const std::filesystem::path& path) {
 std::vector<std::filesystem::path> all_of(const std::filesystem::path& path) {
   const std::filesystem::path folder = training::checkpoints_folder(path);
   std::vector<std::filesystem::path> folders;
-  for (const auto& found : commit::find_checkpoints(storage::LocalFileSystem(), folder, ""))
+  for (const auto& found : checkpoint::find_checkpoints(storage::LocalFileSystem(), folder, ""))
     folders.push_back(folder / found.name);
   if (folders.empty())
     throw Error(ErrorKind::config, "checkpoint",

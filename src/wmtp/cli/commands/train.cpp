@@ -5,6 +5,7 @@
 
 #include <iostream>
 
+#include "wmtp/checkpoint/start_record.h"
 #include "wmtp/cli/build_info.h"
 #include "wmtp/cli/command.h"
 #include "wmtp/cli/config_flags.h"
@@ -16,7 +17,6 @@
 #include "wmtp/cli/standard_output.h"
 #include "wmtp/cli/stop_signals.h"
 #include "wmtp/cli/versions.h"
-#include "wmtp/commit/start_record.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/json.h"
 #include "wmtp/core/log.h"
@@ -209,8 +209,8 @@ int train(const Session& session, const TrainFlags& flags) {
     return run_rank(session, group, device, *resolved, flags, start);
   });
   if (start.folder && blames_input(code))
-    commit::forget_start(resolved->config.checkpoint.save_dir,
-                         training::model_name(resolved->config), start.id);
+    checkpoint::forget_start(resolved->config.checkpoint.save_dir,
+                             training::model_name(resolved->config), start.id);
   return code;
 }
 

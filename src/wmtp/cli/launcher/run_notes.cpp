@@ -1,6 +1,6 @@
 #include "wmtp/cli/launcher/run_notes.h"
 
-#include "wmtp/commit/folder.h"
+#include "wmtp/checkpoint/folder.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/json.h"
 #include "wmtp/storage/atomic_file.h"
@@ -23,8 +23,8 @@ std::optional<std::int64_t> newest_noted_step(const std::filesystem::path& notes
   try {
     const Json note = read_json(notes / kFile);
     const storage::LocalFileSystem files;
-    const auto found = commit::find_checkpoints(files, note.at("save_dir").get<std::string>(),
-                                                note.at("model").get<std::string>());
+    const auto found = checkpoint::find_checkpoints(files, note.at("save_dir").get<std::string>(),
+                                                    note.at("model").get<std::string>());
     return found.empty() ? std::nullopt : std::optional(found.front().step);
   } catch (const std::exception&) {
     return std::nullopt;

@@ -5,12 +5,12 @@
 
 #include <utility>
 
-#include "wmtp/commit/folder.h"
-#include "wmtp/commit/listing.h"
-#include "wmtp/commit/retention.h"
-#include "wmtp/commit/shared_probe.h"
-#include "wmtp/commit/start_record.h"
-#include "wmtp/commit/trainer_state.h"
+#include "wmtp/checkpoint/folder.h"
+#include "wmtp/checkpoint/listing.h"
+#include "wmtp/checkpoint/retention.h"
+#include "wmtp/checkpoint/shared_probe.h"
+#include "wmtp/checkpoint/start_record.h"
+#include "wmtp/checkpoint/trainer_state.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
@@ -28,23 +28,23 @@ constexpr std::chrono::milliseconds kLook{200};
 Checkpointer::Checkpointer(CheckpointSite site, comm::ProcessGroupSession& session)
     : site_(std::move(site)), session_(session), vote_(session.store(), "save") {
   if (session.rank() == 0) {
-    for (const std::string& name : commit::clear_leftovers(files_, site_.save_dir, site_.model))
+    for (const std::string& name : checkpoint::clear_leftovers(files_, site_.save_dir, site_.model))
       log::info("checkpoint", "cleared {}, which a killed run had left", name);
-    const auto found = commit::find_checkpoints(files_, site_.save_dir, site_.model);
-    commit::record_start({site_.save_dir, site_.model, commit::this_process(site_.start_id),
-                          site_.fingerprints.config,
-                          found.empty() ? std::nullopt : std::optional(found.front().step)});
+    const auto found = checkpoint::find_checkpoints(files_, site_.save_dir, site_.model);
+    checkpoint::record_start({site_.save_dir, site_.model, checkpoint::this_process(site_.start_id),
+                              site_.fingerprints.config,
+                              found.empty() ? std::nullopt : std::optional(found.front().step)});
   }
   session.gather_group().barrier("checkpoints");
-  commit::SaveSite shared{files_,       vote_,          site_.save_dir,  site_.model,
-                          site_.run_id, session.rank(), session.world(), site_.start_id};
-  commit::probe_shared_folder(shared);
+  checkpoint::SaveSite shared{files_,       vote_,          site_.save_dir,  site_.model,
+                              site_.run_id, session.rank(), session.world(), site_.start_id};
+  checkpoint::probe_shared_folder(shared);
   shared.go_on = [this] {
     ++num_signs_;
     if (abandoned_)
       throw Error(ErrorKind::comm, "checkpoint", "the run is failing: the save was given up");
   };
-  saver_ = std::make_unique<commit::Saver>(shared);
+  saver_ = std::make_unique<checkpoint::Saver>(shared);
   writer_ = std::thread([this] { work(); });
 }
 
@@ -82,7 +82,7 @@ void Checkpointer::save(TrainableModel& model, const SavedState& state, SaveMark
   const auto begun = Clock::now();
   wait();
   Job job;
-  commit::SaveRequest& request = job.request;
+  checkpoint::SaveRequest& request = job.request;
   try {
     const auto budget = available_host_bytes() / session_.launch().local_world;
     const auto staged = arena_.stage(state_pieces(model, !site_.lora_only), budget);
@@ -98,18 +98,20 @@ void Checkpointer::save(TrainableModel& model, const SavedState& state, SaveMark
     request.hindrance = fmt::format("{} ({})", error.fact(), error.hint());
   }
   request.step = state.train.step;
-  request.kind = site_.lora_only ? commit::CheckpointKind::lora : commit::CheckpointKind::sharded;
+  request.kind =
+      site_.lora_only ? checkpoint::CheckpointKind::lora : checkpoint::CheckpointKind::sharded;
   request.strategy = site_.strategy;
   request.wmtp = site_.version;
   request.fingerprints = site_.fingerprints;
   request.model = arena_.model();
   request.optim = arena_.optim();
-  request.trainer_state = commit::trainer_state_text(to_json(state));
+  request.trainer_state = checkpoint::trainer_state_text(to_json(state));
   request.state_hash =
       sha256_hex(fmt::format("{}{}", request.trainer_state, replicated_digest(model)));
   request.texts = {{"config.yaml", site_.config_yaml}, {"config.json", site_.model_config}};
   job.marks = marks;
-  if (state.train.best) job.pinned = {commit::checkpoint_name(site_.model, state.train.best->step)};
+  if (state.train.best)
+    job.pinned = {checkpoint::checkpoint_name(site_.model, state.train.best->step)};
   job.blocked_s = seconds_since(begun);
   {
     const std::lock_guard lock(mutex_);
@@ -133,7 +135,7 @@ void Checkpointer::wait() {
 }
 
 void Checkpointer::end_in_order() {
-  if (session_.rank() == 0) commit::forget_starts(site_.save_dir, site_.model);
+  if (session_.rank() == 0) checkpoint::forget_starts(site_.save_dir, site_.model);
 }
 
 std::vector<SaveOutcome> Checkpointer::outcomes() {
@@ -186,29 +188,29 @@ SaveOutcome Checkpointer::run(Job& job) {
 
 // The checkpoint is committed, whatever happens to pointers and old ones.
 void Checkpointer::after_commit(const Job& job) {
-  commit::forget_starts(site_.save_dir, site_.model);
+  checkpoint::forget_starts(site_.save_dir, site_.model);
   const std::int64_t step = job.request.step;
-  if (job.marks.best) point(commit::Pointer::best, step);
-  if (job.marks.final) point(commit::Pointer::final, step);
-  point(commit::Pointer::latest, step);
+  if (job.marks.best) point(checkpoint::Pointer::best, step);
+  if (job.marks.final) point(checkpoint::Pointer::final, step);
+  point(checkpoint::Pointer::latest, step);
   try {
-    commit::apply_retention(files_, site_.save_dir, site_.model,
-                            {.keep = site_.keep, .pinned = job.pinned, .newest_step = step});
+    checkpoint::apply_retention(files_, site_.save_dir, site_.model,
+                                {.keep = site_.keep, .pinned = job.pinned, .newest_step = step});
   } catch (const Error& error) {
     log::warn("checkpoint", "old checkpoints stay: {}", error.fact());
   }
 }
 
-void Checkpointer::point(commit::Pointer pointer, std::int64_t step) {
+void Checkpointer::point(checkpoint::Pointer pointer, std::int64_t step) {
   if (session_.rank() != 0) return;
-  const std::string name = commit::checkpoint_name(site_.model, step);
-  if (!commit::is_checkpoint(files_, site_.save_dir / name)) return;
-  if (commit::is_named_by(files_, site_.save_dir, {name, site_.model, step}, pointer)) return;
+  const std::string name = checkpoint::checkpoint_name(site_.model, step);
+  if (!checkpoint::is_checkpoint(files_, site_.save_dir / name)) return;
+  if (checkpoint::is_named_by(files_, site_.save_dir, {name, site_.model, step}, pointer)) return;
   try {
-    commit::write_pointer(files_, site_.save_dir, site_.model, pointer, name);
+    checkpoint::write_pointer(files_, site_.save_dir, site_.model, pointer, name);
   } catch (const Error& error) {
     log::warn("checkpoint", "{} is committed, but {} does not name it: {}", name,
-              commit::pointer_name(site_.model, pointer), error.fact());
+              checkpoint::pointer_name(site_.model, pointer), error.fact());
   }
 }
 

@@ -13,10 +13,10 @@
 #include <thread>
 #include <vector>
 
+#include "wmtp/checkpoint/load.h"
+#include "wmtp/checkpoint/pointer.h"
+#include "wmtp/checkpoint/save.h"
 #include "wmtp/comm/session.h"
-#include "wmtp/commit/load.h"
-#include "wmtp/commit/pointer.h"
-#include "wmtp/commit/save.h"
 #include "wmtp/config/load.h"
 #include "wmtp/training/checkpoints/staging.h"
 #include "wmtp/training/checkpoints/store_vote.h"
@@ -31,7 +31,7 @@ struct CheckpointSite {
   std::string start_id;      // of this start: votes of another one do not count
   std::string config_yaml;   // resolved
   std::string model_config;  // config.json
-  commit::Fingerprints fingerprints;
+  checkpoint::Fingerprints fingerprints;
   std::string version;  // of the program
   std::string strategy;
   bool lora_only = false;
@@ -58,7 +58,7 @@ class Checkpointer {
  public:
   // COLLECTIVE, BLOCKS. Rank 0 clears what killed runs left and records the start (Error internal
   // in a restart storm). BORROWS session. REQUIRES the folder and, for as long as this lives, its
-  // lock (commit::RunLock) in rank 0's hands.
+  // lock (checkpoint::RunLock) in rank 0's hands.
   Checkpointer(CheckpointSite site, comm::ProcessGroupSession& session);
   // Waits for the save under way; while an exception passes, abandons it after the block or fsync
   // it is at.
@@ -75,7 +75,7 @@ class Checkpointer {
   // Rank 0 lets the pointer name the checkpoint of that step, if it is in save_dir: a killed run
   // may have committed it and not have come to its pointers. A failure is a warning. REQUIRES an
   // idle writer.
-  void point(commit::Pointer pointer, std::int64_t step);
+  void point(checkpoint::Pointer pointer, std::int64_t step);
 
   std::vector<SaveOutcome> outcomes();  // of the saves that ended since the last call
   // To be asked for each, once it is told. Error io after max_failed_saves failures in a row,
@@ -89,7 +89,7 @@ class Checkpointer {
 
  private:
   struct Job {
-    commit::SaveRequest request;
+    checkpoint::SaveRequest request;
     SaveMarks marks;
     std::set<std::string> pinned;  // the best so far
     double blocked_s = 0;
@@ -102,7 +102,7 @@ class Checkpointer {
   comm::ProcessGroupSession& session_;
   storage::LocalFileSystem files_;
   StoreVote vote_;
-  std::unique_ptr<commit::Saver> saver_;
+  std::unique_ptr<checkpoint::Saver> saver_;
   StagingArena arena_;
   std::int64_t failed_in_a_row_ = 0;
   bool short_memory_told_ = false;

@@ -3,19 +3,19 @@
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
-#include "wmtp/checkpoint/safetensors_tensor.h"
 #include "wmtp/core/error.h"
+#include "wmtp/weights/safetensors_tensor.h"
 
 namespace wmtp::training {
 
-void read_elements(commit::CheckpointReader& reader, const std::string& name, std::int64_t begin,
-                   const Tensor& out) {
-  const commit::TensorRecord* record = reader.find(name);
+void read_elements(checkpoint::CheckpointReader& reader, const std::string& name,
+                   std::int64_t begin, const Tensor& out) {
+  const checkpoint::TensorRecord* record = reader.find(name);
   if (!record)
     throw Error(ErrorKind::config, "checkpoint",
                 fmt::format("{} holds no {}", reader.folder().string(), name),
                 "was it saved by a run with another model or other adapters?");
-  const auto dtype = checkpoint::to_dtype(record->dtype);
+  const auto dtype = weights::to_dtype(record->dtype);
   WMTP_CHECK(dtype, "a checkpoint holds a type nobody computes with");
   const Tensor host = out.scalar_type() == *dtype && out.is_contiguous() && out.device().is_cpu()
                           ? out

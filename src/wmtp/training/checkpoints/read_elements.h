@@ -3,14 +3,15 @@
 #include <cstdint>
 #include <string>
 
-#include "wmtp/commit/reader.h"
+#include "wmtp/checkpoint/reader.h"
 #include "wmtp/tensor/tensor.h"
 
 namespace wmtp::training {
 
 // Elements [begin, begin + out.numel()) in row order, converted to the dtype of `out`, which may
-// lie on any device. Error config for a tensor that is not there; else as commit::CheckpointReader.
-void read_elements(commit::CheckpointReader& reader, const std::string& name, std::int64_t begin,
-                   const Tensor& out);
+// lie on any device. Error config for a tensor that is not there; else as
+// checkpoint::CheckpointReader.
+void read_elements(checkpoint::CheckpointReader& reader, const std::string& name,
+                   std::int64_t begin, const Tensor& out);
 
 }  // namespace wmtp::training

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <map>
 
-#include "wmtp/commit/folder.h"
-#include "wmtp/commit/names.h"
-#include "wmtp/commit/trainer_state.h"
+#include "wmtp/checkpoint/folder.h"
+#include "wmtp/checkpoint/names.h"
+#include "wmtp/checkpoint/trainer_state.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
 #include "wmtp/training/base_fingerprint.h"
@@ -21,12 +21,13 @@ namespace {
 
 using ResumeKind = config::ResumeFrom::Kind;
 
-commit::ChooseRequest choose_request(const FindRequest& find, storage::FileSystem& files,
-                                     commit::Vote& vote, const comm::ProcessGroupSession& session) {
+checkpoint::ChooseRequest choose_request(const FindRequest& find, storage::FileSystem& files,
+                                         checkpoint::Vote& vote,
+                                         const comm::ProcessGroupSession& session) {
   const config::Checkpoint& config = find.config.checkpoint;
-  commit::ChooseRequest request{files, vote, config.save_dir, find.model};
-  request.verify =
-      config.verify == config::VerifyLevel::full ? commit::Verify::full : commit::Verify::read;
+  checkpoint::ChooseRequest request{files, vote, config.save_dir, find.model};
+  request.verify = config.verify == config::VerifyLevel::full ? checkpoint::Verify::full
+                                                              : checkpoint::Verify::read;
   request.rank = session.rank();
   request.world_size = session.world();
   request.attempt = find.start_id;
@@ -34,7 +35,7 @@ commit::ChooseRequest choose_request(const FindRequest& find, storage::FileSyste
   return request;
 }
 
-void look_for_path(commit::ChooseRequest& request, const std::filesystem::path& given) {
+void look_for_path(checkpoint::ChooseRequest& request, const std::filesystem::path& given) {
   const auto named = checkpoint_to_resume(given, request.model);
   request.save_dir = named.parent_path().empty() ? "." : named.parent_path();
   request.only = named.filename().string();
@@ -43,7 +44,7 @@ void look_for_path(commit::ChooseRequest& request, const std::filesystem::path& 
 // A run that begins before checkpoints of its own folder leaves them in the way of --resume auto.
 void warn_of_later(const storage::FileSystem& files, const FindRequest& find, std::int64_t step) {
   const auto& save_dir = find.config.checkpoint.save_dir;
-  const auto found = commit::find_checkpoints(files, save_dir, find.model);
+  const auto found = checkpoint::find_checkpoints(files, save_dir, find.model);
   if (!found.empty() && found.front().step > step)
     log::warn(
         "checkpoint",
@@ -52,13 +53,13 @@ void warn_of_later(const storage::FileSystem& files, const FindRequest& find, st
         save_dir.string(), found.front().name);
 }
 
-FoundState read_state(const std::filesystem::path& folder, const commit::Choice& choice) {
+FoundState read_state(const std::filesystem::path& folder, const checkpoint::Choice& choice) {
   static storage::LocalFileSystem local;  // stateless; outlives every reader
   FoundState found;
   found.name = choice.name;
-  found.reader = std::make_unique<commit::CheckpointReader>(local, folder / choice.name);
-  found.state = saved_state_from_json(
-      commit::parse_trainer_state(found.reader->text(commit::kTrainerStateFile), choice.name));
+  found.reader = std::make_unique<checkpoint::CheckpointReader>(local, folder / choice.name);
+  found.state = saved_state_from_json(checkpoint::parse_trainer_state(
+      found.reader->text(checkpoint::kTrainerStateFile), choice.name));
   if (found.state.train.step != choice.step)
     throw Error(
         ErrorKind::checkpoint, "checkpoint",
@@ -73,16 +74,16 @@ std::optional<FoundState> find_state(const FindRequest& find, comm::ProcessGroup
   storage::LocalFileSystem files;
   StoreVote vote(session.store(), "choose");
   if (resume.kind != ResumeKind::automatic && session.launch().restart_count > 0) {
-    commit::ChooseRequest own = choose_request(find, files, vote, session);
+    checkpoint::ChooseRequest own = choose_request(find, files, vote, session);
     own.of_run = find.run_id;
     own.attempt += "-own";
-    if (const auto choice = commit::choose_checkpoint(own))
+    if (const auto choice = checkpoint::choose_checkpoint(own))
       return read_state(own.save_dir, *choice);
   }
-  commit::ChooseRequest request = choose_request(find, files, vote, session);
-  std::optional<commit::Choice> choice;
+  checkpoint::ChooseRequest request = choose_request(find, files, vote, session);
+  std::optional<checkpoint::Choice> choice;
   if (resume.kind == ResumeKind::path) look_for_path(request, resume.path);
-  if (resume.kind != ResumeKind::never) choice = commit::choose_checkpoint(request);
+  if (resume.kind != ResumeKind::never) choice = checkpoint::choose_checkpoint(request);
   if (resume.kind != ResumeKind::automatic && session.rank() == 0)
     warn_of_later(files, find, choice ? choice->step : 0);
   if (!choice) return std::nullopt;
@@ -120,17 +121,17 @@ bool is_drawn(const config::Config& config) {
 
 }  // namespace
 
-bool base_by_content(const commit::Manifest& saved, const config::Config& config) {
+bool base_by_content(const checkpoint::Manifest& saved, const config::Config& config) {
   return is_fingerprint(saved.fingerprints.base) && !is_drawn(config);
 }
 
-void require_base(const commit::Manifest& saved, const std::string& fingerprint,
+void require_base(const checkpoint::Manifest& saved, const std::string& fingerprint,
                   const config::Config& config) {
   const std::string& before = saved.fingerprints.base;
   if (before == fingerprint || !is_fingerprint(before)) return;
   const std::string_view key = base_key(config);
   const auto& allowed = config.checkpoint.allow_config_change;
-  const bool left_out = saved.kind == commit::CheckpointKind::lora;
+  const bool left_out = saved.kind == checkpoint::CheckpointKind::lora;
   const bool may_differ =
       is_drawn(config) || std::find(allowed.begin(), allowed.end(), key) != allowed.end();
   if (!left_out && may_differ) return;
@@ -138,7 +139,7 @@ void require_base(const commit::Manifest& saved, const std::string& fingerprint,
       ErrorKind::config, "checkpoint",
       fmt::format("{}: the checkpoint was trained upon a base with the fingerprint {}, {} "
                   "names one with {}",
-                  commit::checkpoint_name(saved.model, saved.step), before, key, fingerprint),
+                  checkpoint::checkpoint_name(saved.model, saved.step), before, key, fingerprint),
       left_out ? fmt::format("it holds adapters only: let {} name that base, wherever it "
                              "is now, or start over with --resume never",
                              key)
@@ -179,7 +180,7 @@ namespace {
 
 // What the manifest and trainer_state.json both say.
 void require_agreement(const FoundState& found) {
-  const commit::Fingerprints& named = found.reader->manifest().fingerprints;
+  const checkpoint::Fingerprints& named = found.reader->manifest().fingerprints;
   const data::Cursor& cursor = found.state.train.cursor;
   const auto compare = [&found](const std::string& in_manifest, const std::string& in_state,
                                 std::string_view what) {
@@ -197,8 +198,8 @@ void require_agreement(const FoundState& found) {
 void restore(FoundState& found, TrainableModel& model, weighting::EmaTracker* ema,
              const parallel::Fill& base) {
   require_agreement(found);
-  commit::CheckpointReader& reader = *found.reader;
-  const bool lora_only = reader.manifest().kind == commit::CheckpointKind::lora;
+  checkpoint::CheckpointReader& reader = *found.reader;
+  const bool lora_only = reader.manifest().kind == checkpoint::CheckpointKind::lora;
   model.runtime().fill([&](const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
     if (lora_only && !reader.find(param.name)) return base(param, begin, out);
     read_elements(reader, param.name, begin, out);

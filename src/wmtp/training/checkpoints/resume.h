@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "wmtp/checkpoint/reader.h"
 #include "wmtp/comm/session.h"
-#include "wmtp/commit/reader.h"
 #include "wmtp/config/load.h"
 #include "wmtp/training/checkpoints/checkpointer.h"
 
@@ -23,13 +23,13 @@ struct FoundState {
   std::string name;
   bool in_save_dir = true;  // false: --resume named one elsewhere
   SavedState state;
-  std::unique_ptr<commit::CheckpointReader> reader;
+  std::unique_ptr<checkpoint::CheckpointReader> reader;
 };
 
 // COLLECTIVE, BLOCKS. By checkpoint.resume: the newest that verifies, a named one, or none. A
 // launcher starts a run again with the words it began with: then a named one and none mean the
 // beginning of the run, and what the run itself has saved since comes first. Errors as
-// commit::choose_checkpoint and checkpoint_to_resume (run_place.h) have them.
+// checkpoint::choose_checkpoint and checkpoint_to_resume (run_place.h) have them.
 std::optional<FoundState> find_state(const FindRequest& request,
                                      comm::ProcessGroupSession& session);
 
@@ -42,12 +42,12 @@ std::string_view base_key(const config::Config& config);
 
 // Whether that model is compared by content, so that its path may differ: it has files, and the
 // checkpoint knows its fingerprint.
-bool base_by_content(const commit::Manifest& saved, const config::Config& config);
+bool base_by_content(const checkpoint::Manifest& saved, const config::Config& config);
 
 // Error config with both fingerprints where the run's base is another than the checkpoint's: always
 // when the checkpoint leaves the base out. One with all weights lets it pass if base_key() is in
 // checkpoint.allow_config_change, or if the base is drawn, which other keys decide.
-void require_base(const commit::Manifest& saved, const std::string& fingerprint,
+void require_base(const checkpoint::Manifest& saved, const std::string& fingerprint,
                   const config::Config& config);
 
 // Error config listing the keys of class S that differ and are not in

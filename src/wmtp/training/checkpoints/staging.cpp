@@ -3,10 +3,10 @@
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
-#include "wmtp/checkpoint/safetensors_tensor.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/failpoint.h"
 #include "wmtp/tensor/cuda_plugin.h"
+#include "wmtp/weights/safetensors_tensor.h"
 
 namespace wmtp::training {
 namespace {
@@ -21,9 +21,9 @@ std::int64_t bytes_of(const StatePiece& piece) {
   return static_cast<std::int64_t>(piece.values.nbytes());
 }
 
-commit::TensorPiece piece_at(const StatePiece& piece, const Tensor& place) {
+checkpoint::TensorPiece piece_at(const StatePiece& piece, const Tensor& place) {
   return {piece.name,
-          checkpoint::to_stored(piece.values.scalar_type()),
+          weights::to_stored(piece.values.scalar_type()),
           piece.shape,
           piece.in_param,
           {static_cast<const std::byte*>(place.const_data_ptr()),
@@ -65,7 +65,7 @@ StagingArena::Staged StagingArena::stage(const std::vector<StatePiece>& pieces,
                 "free host memory, or run fewer ranks on a machine");
   std::int64_t at = 0;
   for (const StatePiece& piece : pieces) {
-    auto& part = piece.part == commit::Part::model ? model_ : optim_;
+    auto& part = piece.part == checkpoint::Part::model ? model_ : optim_;
     if (copies) {
       const Tensor place = arena_.narrow(0, at, bytes_of(piece));
       place.view(piece.values.scalar_type()).copy_(piece.values, /*non_blocking=*/on_gpu);

@@ -3,7 +3,7 @@
 #pragma once
 #include <vector>
 
-#include "wmtp/commit/shard_writer.h"
+#include "wmtp/checkpoint/shard_writer.h"
 #include "wmtp/training/checkpoints/state_tensors.h"
 
 namespace wmtp::training {
@@ -18,15 +18,15 @@ class StagingArena {
   Staged stage(const std::vector<StatePiece>& pieces, std::int64_t budget_bytes);
 
   // Of the last stage(); BORROWS the arena until the next one.
-  const std::vector<commit::TensorPiece>& model() const { return model_; }
-  const std::vector<commit::TensorPiece>& optim() const { return optim_; }
+  const std::vector<checkpoint::TensorPiece>& model() const { return model_; }
+  const std::vector<checkpoint::TensorPiece>& optim() const { return optim_; }
 
  private:
   bool reserve(std::int64_t bytes, bool pinned, std::int64_t budget_bytes);
 
   Tensor arena_;                  // bytes; pinned where the state is on a GPU
   std::vector<Tensor> borrowed_;  // instead of a copy
-  std::vector<commit::TensorPiece> model_, optim_;
+  std::vector<checkpoint::TensorPiece> model_, optim_;
 };
 
 }  // namespace wmtp::training

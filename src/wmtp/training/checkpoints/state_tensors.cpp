@@ -9,7 +9,7 @@ namespace {
 // The pieces of a bucket that `rank` of `world` would own, found in `flat`, which holds the rank's
 // shard of that same cut, or everything.
 void add_pieces(const layout::BucketPlan& held, const Tensor& flat,
-                const parallel::Placement& place, commit::Part part,
+                const parallel::Placement& place, checkpoint::Part part,
                 const std::function<std::string(const std::string&)>& name_of,
                 std::vector<StatePiece>& pieces) {
   const layout::BucketPlan cut(held.params(), place.world);
@@ -46,14 +46,14 @@ std::vector<StatePiece> state_pieces(TrainableModel& model, bool with_frozen) {
   std::size_t trained = 0;
   for (const parallel::UnitState& state : model.runtime().states()) {
     if (state.frozen.defined() && with_frozen)
-      add_pieces(state.plan.frozen, state.frozen, place, commit::Part::model, same, pieces);
+      add_pieces(state.plan.frozen, state.frozen, place, checkpoint::Part::model, same, pieces);
     if (!state.master.defined()) continue;
     const layout::BucketPlan& plan = state.plan.trained;
-    add_pieces(plan, state.master, place, commit::Part::model, same, pieces);
+    add_pieces(plan, state.master, place, checkpoint::Part::model, same, pieces);
     for (const bool second : {false, true}) {
       const auto& moments = second ? model.optimizer().exp_avg_sq() : model.optimizer().exp_avg();
       add_pieces(
-          plan, moments[trained], place, commit::Part::optim,
+          plan, moments[trained], place, checkpoint::Part::optim,
           [second](const std::string& name) { return moment_name(name, second); }, pieces);
     }
     ++trained;

@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "wmtp/commit/names.h"
+#include "wmtp/checkpoint/names.h"
 #include "wmtp/layout/shard_plan.h"
 #include "wmtp/training/assemble.h"
 
 namespace wmtp::training {
 
 struct StatePiece {
-  commit::Part part = commit::Part::model;
+  checkpoint::Part part = checkpoint::Part::model;
   std::string name;  // in the file: the parameter's, or optim.state.<parameter>.exp_avg[_sq]
   std::vector<std::int64_t> shape;
   layout::Range in_param;

@@ -21,7 +21,7 @@ std::optional<std::string> StoreVote::wait(std::string_view key,
   const auto begun = Clock::now();
   const std::string name(key);
   while (true) {
-    if (auto value = store_.try_get(name, commit::kMaxVoteBytes)) return value;
+    if (auto value = store_.try_get(name, checkpoint::kMaxVoteBytes)) return value;
     if (Clock::now() - begun > timeout) return std::nullopt;
     std::this_thread::sleep_for(kPause);
   }

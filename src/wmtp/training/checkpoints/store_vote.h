@@ -1,12 +1,12 @@
 // The votes of a save over the run's own store, on a connection of their own: the writer thread
 // never waits for the training thread, and never calls a collective.
 #pragma once
+#include "wmtp/checkpoint/vote.h"
 #include "wmtp/comm/store.h"
-#include "wmtp/commit/vote.h"
 
 namespace wmtp::training {
 
-class StoreVote final : public commit::Vote {
+class StoreVote final : public checkpoint::Vote {
  public:
   // `purpose` keeps the votes of saving and of choosing apart.
   StoreVote(const comm::Store& store, const std::string& purpose)

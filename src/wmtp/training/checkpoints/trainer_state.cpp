@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "wmtp/commit/trainer_state.h"
+#include "wmtp/checkpoint/trainer_state.h"
 #include "wmtp/core/error.h"
 
 namespace wmtp::training {
@@ -34,7 +34,7 @@ T integer(const Json& object, const char* key) {
 }
 
 double number(const Json& object, const char* key) {
-  return commit::read_number(field(object, key), key);
+  return checkpoint::read_number(field(object, key), key);
 }
 
 std::string text(const Json& object, const char* key) {

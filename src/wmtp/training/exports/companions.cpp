@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "wmtp/checkpoint/new_file.h"
-#include "wmtp/checkpoint/peft_config.h"
 #include "wmtp/core/file.h"
 #include "wmtp/core/json.h"
 #include "wmtp/model/hf_config.h"
@@ -12,6 +10,8 @@
 #include "wmtp/training/exports/base_name.h"
 #include "wmtp/training/exports/mark.h"
 #include "wmtp/training/exports/token_ids.h"
+#include "wmtp/weights/new_file.h"
+#include "wmtp/weights/peft_config.h"
 
 namespace wmtp::training {
 namespace {
@@ -24,7 +24,7 @@ constexpr const char* kTokenizerFiles[] = {"tokenizer.json",          "tokenizer
                                            "special_tokens_map.json", "added_tokens.json"};
 
 void write(const fs::path& path, std::string_view text) {
-  if (!text.empty()) checkpoint::write_new_file(path, text, storage::AtomicFile::kPublic);
+  if (!text.empty()) weights::write_new_file(path, text, storage::AtomicFile::kPublic);
 }
 
 void copy_tokenizer(const fs::path& from, const fs::path& to) {
@@ -50,12 +50,12 @@ std::string adapter_config_text(const ExportSpec& spec) {
   const model::LoraConfig& lora = *spec.lora;
   const std::string base =
       spec.base_folder.empty() ? spec.base_model : adapter_base_name(spec.base_folder, spec.out);
-  return checkpoint::peft_config_text({.base_model = base,
-                                       .rank = lora.rank,
-                                       .alpha = lora.alpha,
-                                       .dropout = lora.dropout,
-                                       .rslora = lora.rslora,
-                                       .targets = lora.targets});
+  return weights::peft_config_text({.base_model = base,
+                                    .rank = lora.rank,
+                                    .alpha = lora.alpha,
+                                    .dropout = lora.dropout,
+                                    .rslora = lora.rslora,
+                                    .targets = lora.targets});
 }
 
 bool is_hub_name(std::string_view name) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <set>
 
-#include "wmtp/checkpoint/safetensors_tensor.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/error.h"
 #include "wmtp/storage/atomic_file.h"
@@ -13,6 +12,7 @@
 #include "wmtp/training/exports/companions.h"
 #include "wmtp/training/exports/mark.h"
 #include "wmtp/training/exports/verify.h"
+#include "wmtp/weights/safetensors_tensor.h"
 
 namespace wmtp::training {
 namespace {
@@ -45,19 +45,19 @@ Exporter::Exporter(ExportSpec spec)
 Exporter::~Exporter() = default;
 
 void Exporter::open_files() {
-  std::vector<std::vector<checkpoint::StoredTensor>> stored(plan_.files.size());
+  std::vector<std::vector<weights::StoredTensor>> stored(plan_.files.size());
   for (const PlannedTensor& tensor : plan_.tensors)
     stored[tensor.file].push_back(
-        {tensor.stored_name, checkpoint::to_stored(tensor.dtype), tensor.param.shape});
+        {tensor.stored_name, weights::to_stored(tensor.dtype), tensor.param.shape});
   for (std::size_t f = 0; f < plan_.files.size(); ++f) {
     const std::filesystem::path path = folder_.path() / plan_.files[f].name;
     constexpr unsigned kMode = storage::AtomicFile::kPublic;
-    sinks_.push_back(
-        spec_.format == ExportFormat::pt
-            ? checkpoint::create_torch_file(path, std::move(stored[f]),
-                                            {spec_.total_steps, spec_.start_batch_index}, kMode)
-            : checkpoint::create_safetensors(path, std::move(stored[f]), plan_.files[f].metadata,
-                                             kMode));
+    sinks_.push_back(spec_.format == ExportFormat::pt
+                         ? weights::create_torch_file(path, std::move(stored[f]),
+                                                      {spec_.total_steps, spec_.start_batch_index},
+                                                      kMode)
+                         : weights::create_safetensors(path, std::move(stored[f]),
+                                                       plan_.files[f].metadata, kMode));
   }
 }
 
@@ -97,7 +97,7 @@ void Exporter::put(const std::string& name, const Tensor& whole) {
   WMTP_CHECK(whole.sizes().vec() == planned.param.shape,
              fmt::format("tensor {} came in another shape", name));
   const Tensor values = whole.to(at::kCPU, planned.dtype).contiguous();
-  const auto bytes = checkpoint::bytes_of(values);
+  const auto bytes = weights::bytes_of(values);
   checksums_[at->second] = crc32c(bytes);
   sinks_[planned.file]->put(planned.stored_name, bytes);
 }

@@ -15,12 +15,12 @@
 #include <string>
 #include <vector>
 
-#include "wmtp/checkpoint/fresh_folder.h"
-#include "wmtp/checkpoint/tensor_sink.h"
 #include "wmtp/parallel/unit_state.h"
 #include "wmtp/training/exports/merger.h"
 #include "wmtp/training/exports/plan.h"
 #include "wmtp/training/exports/probe.h"
+#include "wmtp/weights/fresh_folder.h"
+#include "wmtp/weights/tensor_sink.h"
 
 namespace wmtp::training {
 
@@ -67,10 +67,10 @@ class Exporter {
 
   ExportSpec spec_;
   ExportPlan plan_;
-  checkpoint::FreshFolder folder_;
-  std::vector<std::unique_ptr<checkpoint::TensorSink>> sinks_;  // parallel to plan_.files
-  std::map<std::string, std::size_t, std::less<>> by_name_;     // wmtp's name -> plan_.tensors
-  std::vector<std::uint32_t> checksums_;                        // parallel to plan_.tensors
+  weights::FreshFolder folder_;
+  std::vector<std::unique_ptr<weights::TensorSink>> sinks_;  // parallel to plan_.files
+  std::map<std::string, std::size_t, std::less<>> by_name_;  // wmtp's name -> plan_.tensors
+  std::vector<std::uint32_t> checksums_;                     // parallel to plan_.tensors
   std::optional<AdapterMerger> merger_;
   std::exception_ptr failure_;
 };

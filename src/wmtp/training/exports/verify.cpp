@@ -5,11 +5,11 @@
 
 #include <algorithm>
 
-#include "wmtp/checkpoint/safetensors_tensor.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/error.h"
 #include "wmtp/training/adapter_folder.h"
 #include "wmtp/training/open_model.h"
+#include "wmtp/weights/safetensors_tensor.h"
 
 namespace wmtp::training {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 // The folder as a reader sees it.
 struct ReadBack {
   model::ModelConfig config;
-  std::unique_ptr<checkpoint::WeightSource> weights;
+  std::unique_ptr<weights::WeightSource> weights;
 };
 
 ReadBack open_back(const WrittenExport& written) {
@@ -28,12 +28,12 @@ ReadBack open_back(const WrittenExport& written) {
   return {opened.config, std::move(opened.folder.weights)};
 }
 
-void compare_tensors(const WrittenExport& written, const checkpoint::WeightSource& weights) {
+void compare_tensors(const WrittenExport& written, const weights::WeightSource& weights) {
   for (std::size_t i = 0; i < written.plan.tensors.size(); ++i) {
     const PlannedTensor& tensor = written.plan.tensors[i];
     const Tensor values = at::empty(tensor.param.shape, at::TensorOptions().dtype(tensor.dtype));
     weights.read(tensor.param.name, 0, values);
-    if (crc32c(checkpoint::bytes_of(values)) != written.checksums[i])
+    if (crc32c(weights::bytes_of(values)) != written.checksums[i])
       throw Error(ErrorKind::io, "export",
                   fmt::format("{} in {} reads back otherwise than it was written",
                               tensor.param.name, written.plan.files[tensor.file].name),

@@ -78,8 +78,8 @@ ExportReference reference_of(Trainer& trainer) {
 
 void require_place_of_final(const config::Config& config) {
   if (config.checkpoint.export_on_finish == config::ExportFormat::none) return;
-  checkpoint::FreshFolder::require_replaceable(place_of_final(config), is_export_file,
-                                               kExportMarkFile);
+  weights::FreshFolder::require_replaceable(place_of_final(config), is_export_file,
+                                            kExportMarkFile);
 }
 
 std::optional<std::filesystem::path> export_final(Trainer& trainer,

@@ -356,7 +356,7 @@ PolicyPlan plan_policy(const config::Config& config, const RunSite& site) {
   plan.generation_config = source.generation_config;
   if (!source.read_from.empty()) plan.base_folder = source.read_from.front();
   const auto& tokenizer = config.models.policy.tokenizer_path;
-  plan.tokenizer_folder = tokenizer ? checkpoint::locate_model(tokenizer->text, site.environment)
+  plan.tokenizer_folder = tokenizer ? weights::locate_model(tokenizer->text, site.environment)
                                     : source.tokenizer_folder;
   plan.predicts = !critic(config);
   AssembleOptions& assemble = plan.assemble;

@@ -133,7 +133,7 @@ class RunChecker {
                   [&] {
                     const std::filesystem::path folder =
                         plan_ ? plan_->tokenizer_folder
-                        : own ? checkpoint::locate_model(own->text, site_.environment)
+                        : own ? weights::locate_model(own->text, site_.environment)
                               : policy_tokenizer_;
                     if (folder.empty() && !plan_)
                       return;  // its model could not be opened, which is told

@@ -2,8 +2,8 @@
 #pragma once
 #include <cstdint>
 
-#include "wmtp/checkpoint/model_folder.h"
 #include "wmtp/tensor/tensor.h"
+#include "wmtp/weights/model_folder.h"
 
 namespace wmtp::training {
 
@@ -11,7 +11,7 @@ struct RunSite {
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   int rank = 0, world = 1;
   std::int64_t memory_bytes = 0;  // that a rank may use
-  checkpoint::Environment environment;
+  weights::Environment environment;
 };
 
 }  // namespace wmtp::training

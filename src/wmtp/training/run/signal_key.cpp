@@ -31,9 +31,9 @@ DType stored(const FrozenPlan& frozen) {
 }
 
 // Names, sizes and times of the model's files; empty where it is not made of files of one folder.
-std::string listing(const FrozenPlan& frozen, const checkpoint::Environment& environment) {
+std::string listing(const FrozenPlan& frozen, const weights::Environment& environment) {
   if (model::find_preset(frozen.path) || !frozen.source.base_model.empty()) return "";
-  const fs::path path = checkpoint::locate_model(frozen.path, environment);
+  const fs::path path = weights::locate_model(frozen.path, environment);
   std::vector<fs::path> files;
   if (!fs::is_directory(path))
     files.push_back(path);
@@ -67,8 +67,8 @@ std::string hash_weights(const FrozenPlan& frozen) {
 
 }  // namespace
 
-std::string weights_fingerprint(const FrozenPlan& frozen,
-                                const checkpoint::Environment& environment, const fs::path& memo) {
+std::string weights_fingerprint(const FrozenPlan& frozen, const weights::Environment& environment,
+                                const fs::path& memo) {
   const std::string files = listing(frozen, environment);
   const fs::path remembered = memo / sha256_hex(files);
   if (std::error_code status; !files.empty() && fs::file_size(remembered, status) == kDigits)

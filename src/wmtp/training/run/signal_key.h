@@ -12,8 +12,7 @@ namespace wmtp::training {
 // SHA-256 (hex) of the weights as the model computes with them, adapters merged: every element of
 // every parameter that is read. BLOCKS: reads them all, once; `memo` (a folder) then remembers the
 // digest as long as names, sizes and times of the model's files stay.
-std::string weights_fingerprint(const FrozenPlan& frozen,
-                                const checkpoint::Environment& environment,
+std::string weights_fingerprint(const FrozenPlan& frozen, const weights::Environment& environment,
                                 const std::filesystem::path& memo);
 
 // SHA-256 (hex) over weights, architecture, compute dtype and device, and for every data file its

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <map>
 
-#include "wmtp/commit/names.h"
-#include "wmtp/commit/reader.h"
-#include "wmtp/commit/trainer_state.h"
+#include "wmtp/checkpoint/names.h"
+#include "wmtp/checkpoint/reader.h"
+#include "wmtp/checkpoint/trainer_state.h"
 #include "wmtp/config/derived.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
@@ -61,9 +61,10 @@ parallel::Fill over_run(const ModelSource& source, const parallel::Fill& run) {
 
 std::optional<weighting::EmaState> saved_tracker(const std::filesystem::path& folder) {
   storage::LocalFileSystem files;
-  commit::CheckpointReader reader(files, folder);
-  return saved_state_from_json(commit::parse_trainer_state(reader.text(commit::kTrainerStateFile),
-                                                           folder.filename().string()))
+  checkpoint::CheckpointReader reader(files, folder);
+  return saved_state_from_json(
+             checkpoint::parse_trainer_state(reader.text(checkpoint::kTrainerStateFile),
+                                             folder.filename().string()))
       .ema;
 }
 

@@ -132,7 +132,7 @@ void Trainer::resume(const std::string& base_fingerprint) {
                           session_);
   if (!found) return model_->runtime().fill(policy_.fill);
   Resumption resumption{found->name, found->state.layout.world_size, {}};
-  const commit::Manifest& saved = found->reader->manifest();
+  const checkpoint::Manifest& saved = found->reader->manifest();
   resumption.config_changes =
       compare_config(load_saved_config(found->reader->text("config.yaml"), site_.environment),
                      resolved_, base_by_content(saved, config_));
@@ -145,9 +145,9 @@ void Trainer::resume(const std::string& base_fingerprint) {
                                       config_.checkpoint.allow_data_change);
   if (found->in_save_dir) {
     last_committed_step_ = state_.step;
-    checkpointer_->point(commit::Pointer::latest, state_.step);
+    checkpointer_->point(checkpoint::Pointer::latest, state_.step);
     if (state_.best && config_.checkpoint.save_best)
-      checkpointer_->point(commit::Pointer::best, state_.best->step);
+      checkpointer_->point(checkpoint::Pointer::best, state_.best->step);
   }
   resumption_ = std::move(resumption);
 }
@@ -260,7 +260,7 @@ bool Trainer::save_the_end(bool final, RunReport* report) {
     session_.watchdog().enter("end of the run", std::chrono::milliseconds(0));
     // A rank that did not hear of a commit takes part in the next try, which finds it done.
     const bool missing = checkpointer_->any_rank(last_committed_step_ != state_.step);
-    if (!missing && final) checkpointer_->point(commit::Pointer::final, state_.step);
+    if (!missing && final) checkpointer_->point(checkpoint::Pointer::final, state_.step);
     if (!missing || tries == 2) return !missing;
     save(final, /*wait=*/true, report);
   }

@@ -33,7 +33,7 @@ struct TrainerOptions {
   bool allow_fresh_start = false;
   RunProgress* progress = nullptr;  // BORROWED; kept up to date
   // The training thread waits for a save at most this long without progress. Its own rank's: who
-  // waits for another rank has the limits of commit::SaveSite.
+  // waits for another rank has the limits of checkpoint::SaveSite.
   std::chrono::milliseconds save_limit = std::chrono::seconds(300);
 };
 
