@@ -96,12 +96,12 @@ function(wmtp_module name)
 endfunction()
 
 # wmtp_test(name [TORCH] [BATCH size] [TIMEOUT s] [LIBS target...]): one test binary per module from
-# tests/<name>/*_test.cpp. Suites whose name ends in Multirank start real processes and are a ctest entry of their own.
+# tests/<name>/*.cpp. Suites whose name ends in Multirank start real processes and are a ctest entry of their own.
 function(wmtp_test name)
   cmake_parse_arguments(ARG "TORCH" "TIMEOUT;BATCH" "LIBS" ${ARGN})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${name}/*_test.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${name}/*.cpp)
   if(NOT sources)
-    return()
+    message(FATAL_ERROR "[build] wmtp_test(${name}): there are no sources in tests/${name}")
   endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 600)

@@ -1,6 +1,6 @@
 """Models against transformers and PyTorch: losses of every token, logits, gradients, and what is refused.
 
-Random models are saved as folders, `wmtp score` and wmtp_probe read them, and PyTorch computes the same in fp32.
+Random models are saved as folders, `wmtp score` and wmtp_model_probe read them, and PyTorch computes the same in fp32.
 """
 import importlib.util
 import json
@@ -121,11 +121,11 @@ def llama(tmp_path):
 
 @pytest.fixture
 def probe(wmtp, tmp_path):
-    """Runs wmtp_probe on a folder: losses, gradients by name, logits by head."""
+    """Runs wmtp_model_probe on a folder: losses, gradients by name, logits by head."""
     def run(folder, rows):
         (tmp_path / "ids.json").write_text(json.dumps(rows))
         out = tmp_path / "probe"
-        done = subprocess.run([wmtp.binary.parent / "wmtp_probe", "--model", folder, "--ids", tmp_path / "ids.json", "--out", out,
+        done = subprocess.run([wmtp.binary.parent / "wmtp_model_probe", "--model", folder, "--ids", tmp_path / "ids.json", "--out", out,
                                "--logits"], capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         return json.loads((out / "probe.json").read_text()), load_file(out / "grads.safetensors"), \

@@ -51,7 +51,7 @@ def lora_probe(wmtp, tmp_path):
     def run(base, adapter, rows, dtype="fp32"):
         (tmp_path / "ids.json").write_text(json.dumps(rows))
         out = tmp_path / "probe"
-        done = subprocess.run([wmtp.binary.parent / "wmtp_probe", "--model", base, "--adapter", adapter, "--ids",
+        done = subprocess.run([wmtp.binary.parent / "wmtp_model_probe", "--model", base, "--adapter", adapter, "--ids",
                                tmp_path / "ids.json", "--dtype", dtype, "--logits", "--out", out],
                               capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr

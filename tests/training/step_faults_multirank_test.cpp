@@ -5,7 +5,7 @@
 
 #include "support/expect_error.h"
 #include "support/multi_process.h"
-#include "training/law_run.h"
+#include "support/runs/law_run.h"
 #include "wmtp/comm/session.h"
 #include "wmtp/core/failpoint.h"
 #include "wmtp/core/time.h"
@@ -125,7 +125,7 @@ TEST(StateDictMultirank, FullStateIsWhatWasDrawn) {
   if (!is_worker()) return expect_success(launch_ranks({.ranks = 3}));
   FaultyRank rank("");
   const model::ModelConfig config = model::preset("micro");
-  const parallel::Fill draw = training::random_weights(config, 3);
+  const parallel::Fill draw = models::random_weights(config, 3);
   for (auto strategy : {parallel::Strategy::full_shard, parallel::Strategy::no_shard}) {
     LawRun run = rank.run(strategy);
     std::int64_t seen = 0;

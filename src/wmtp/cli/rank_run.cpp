@@ -62,7 +62,7 @@ void require_distinct_gpus(const ProcessGroupSession& group, c10::Device device)
 // Where a run writes how it ended.
 struct ExitNote {
   std::filesystem::path run_dir;
-  const training::RunProgress* progress = nullptr;
+  const run::RunProgress* progress = nullptr;
 };
 
 // A start that fails before it comes to the locks writes down its end where no other run lives.
@@ -78,10 +78,10 @@ void note_exit(int own_rank, const ExitNote& note, LastExit exit) {
   if (note.run_dir.empty() || !note.progress) return;
   exit.step = note.progress->step;
   exit.committed_step = note.progress->committed_step;
-  const training::FolderOwner owner = note.progress->folder;
+  const run::FolderOwner owner = note.progress->folder;
   // Any rank of the owner: rank 0 may be the one that died.
-  if (owner == training::FolderOwner::this_run) write_last_exit(note.run_dir, exit);
-  if (owner == training::FolderOwner::not_known && own_rank == 0) note_early_exit(note, exit);
+  if (owner == run::FolderOwner::this_run) write_last_exit(note.run_dir, exit);
+  if (owner == run::FolderOwner::not_known && own_rank == 0) note_early_exit(note, exit);
 }
 
 // For the watchdog: the main thread may be stuck in a collective for ever.

@@ -7,7 +7,7 @@
 #include "wmtp/cli/report.h"
 #include "wmtp/comm/session.h"
 #include "wmtp/config/config.h"
-#include "wmtp/training/run/train_state.h"
+#include "wmtp/run/checkpoints/train_state.h"
 
 namespace wmtp::cli {
 
@@ -31,9 +31,9 @@ int set_threads(const comm::LaunchEnv& launch, int configured);
 
 struct RankRun {
   comm::LaunchEnv launch;
-  comm::SessionOptions options;   // `leave` and `nccl` are filled in here
-  bool allow_shared_gpu = false;  // two ranks on one GPU are otherwise Error config
-  const training::RunProgress* progress = nullptr;  // BORROWED; null: no last_exit.json
+  comm::SessionOptions options;                // `leave` and `nccl` are filled in here
+  bool allow_shared_gpu = false;               // two ranks on one GPU are otherwise Error config
+  const run::RunProgress* progress = nullptr;  // BORROWED; null: no last_exit.json
 };
 // COLLECTIVE, BLOCKS. Meets the others, runs `body`, ends in order. Whatever is thrown after the
 // meeting is settled between the ranks: all return (or leave) with the code of the first that

@@ -18,7 +18,7 @@
 namespace wmtp::cli {
 namespace {
 
-using training::FolderOwner;
+using run::FolderOwner;
 
 constexpr int kMaxLooks = 50;
 constexpr std::chrono::milliseconds kLookPause{10};
@@ -88,7 +88,7 @@ storage::Descriptor lock_folder_if_free(const std::filesystem::path& run_dir) {
   return {};
 }
 
-RunFolder::RunFolder(const RunFolderRequest& request, training::RunProgress& progress) {
+RunFolder::RunFolder(const RunFolderRequest& request, run::RunProgress& progress) {
   make_run_folder(request.run_dir);
   folder_ = open_run_folder(request.run_dir);
   try {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "wmtp/checkpoint/run_lock.h"
+#include "wmtp/run/checkpoints/train_state.h"
 #include "wmtp/storage/descriptor.h"
-#include "wmtp/training/run/train_state.h"
 
 namespace wmtp::cli {
 
@@ -25,7 +25,7 @@ class RunFolder {
   // the lock of the folder and that of the checkpoints, makes the folder private and removes the
   // last_exit.json of the run before. Error config names who holds them, Error io what cannot be
   // made. `progress` is told whose the folder is.
-  RunFolder(const RunFolderRequest& request, training::RunProgress& progress);
+  RunFolder(const RunFolderRequest& request, run::RunProgress& progress);
 
  private:
   storage::Descriptor folder_;

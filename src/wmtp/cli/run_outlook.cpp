@@ -12,7 +12,7 @@ namespace wmtp::cli {
 namespace {
 
 struct PlannedPlace {
-  training::RunSite site;
+  run::RunSite site;
   bool other_machine = false;  // the run is meant for one with more memory
   bool limit_known = true;
 };
@@ -40,7 +40,7 @@ PlannedPlace place_of(const config::Config& config, int ranks) {
 
 // The key that a fact begins with, or that it is told of; null: none of the configuration's.
 const config::ResolvedKey* key_of(const config::ResolvedConfig& resolved,
-                                  const training::InputProblem& problem) {
+                                  const run::InputProblem& problem) {
   const config::ResolvedKey* found = nullptr;
   for (const config::ResolvedKey& key : resolved.keys) {
     const char after = problem.fact.c_str()[std::min(key.key.size(), problem.fact.size())];
@@ -51,7 +51,7 @@ const config::ResolvedKey* key_of(const config::ResolvedConfig& resolved,
   return found;
 }
 
-ShownProblem shown(const config::ResolvedConfig& resolved, const training::InputProblem& problem,
+ShownProblem shown(const config::ResolvedConfig& resolved, const run::InputProblem& problem,
                    const std::string& stage_file) {
   const config::ResolvedKey* key = key_of(resolved, problem);
   ShownProblem one{problem.kind, stage_file, problem.fact, problem.hint};
@@ -78,19 +78,19 @@ CheckedRun check_files(const config::ResolvedConfig& resolved, int ranks, bool r
   CheckedRun checked;
   checked.ranks = ranks;
   checked.accumulation = config::accumulation_steps(config, ranks);
-  training::RunCheck check;
+  run::RunCheck check;
   if (read_files) {
     const PlannedPlace place = place_of(config, ranks);
-    check = training::check_run(config, place.site, place.other_machine);
+    check = run::check_run(config, place.site, place.other_machine);
     checked.device = place.site.device.is_cuda() ? "cuda" : "cpu";
     if (place.limit_known) checked.memory_bytes = place.site.memory_bytes;
   } else {
-    training::RunSite site;
+    run::RunSite site;
     site.world = ranks;
-    check = training::check_without_files(config, site);
+    check = run::check_without_files(config, site);
   }
   checked.outlook = check.outlook;
-  for (const training::InputProblem& problem : check.problems)
+  for (const run::InputProblem& problem : check.problems)
     checked.problems.push_back(shown(resolved, problem, stage_file));
   return checked;
 }

@@ -6,8 +6,8 @@
 #include "wmtp/data/host_batch.h"
 #include "wmtp/data/signal_cache.h"
 #include "wmtp/model/batch.h"
+#include "wmtp/models/upload.h"
 #include "wmtp/tensor/tensor.h"
-#include "wmtp/training/upload.h"
 #include "wmtp/weighting/documents.h"
 
 namespace wmtp::training {
@@ -36,18 +36,18 @@ struct DeviceBatch {
 
 struct UploadOptions {
   int num_heads = 1;
-  Tensor inv_freq_F;                       // of the model that reads it, on the device
-  std::optional<DropoutKey> dropout = {};  // none: evaluation
+  Tensor inv_freq_F;                               // of the model that reads it, on the device
+  std::optional<models::DropoutKey> dropout = {};  // none: evaluation
 };
 
 // STREAM: copies are enqueued, the batch may be dropped once the stream has passed them. A batch
 // without a single token becomes one filler token without a target, so that it can run its
 // collectives.
-DeviceBatch upload(const data::HostBatch& host, const UploadOptions& options);
+DeviceBatch upload_batch(const data::HostBatch& host, const UploadOptions& options);
 // The same of tokens with a reward for each document, all of them single.
-DeviceBatch upload(const TokenView& view, std::span<const float> reward_D,
-                   const UploadOptions& options);
-Tensor upload(std::span<const float> values_N, c10::Device device);
+DeviceBatch upload_batch(const models::TokenView& view, std::span<const float> reward_D,
+                         const UploadOptions& options);
+Tensor upload_values(std::span<const float> values_N, c10::Device device);
 
 // A cached signal for a batch that brings none: zeros, which nobody reads. REQUIRES a batch without
 // a response, such as the filler of a rank that has no sample; Error internal for any other.

@@ -16,11 +16,12 @@
 #include "wmtp/core/time.h"
 #include "wmtp/model/hf_config.h"
 #include "wmtp/model/presets.h"
+#include "wmtp/models/synthetic_batch.h"
+#include "wmtp/run/checkpoints/checkpointer.h"
 #include "wmtp/storage/descriptor.h"
 #include "wmtp/tensor/host_memory.h"
 #include "wmtp/training/assemble.h"
-#include "wmtp/training/checkpoints/checkpointer.h"
-#include "wmtp/training/synthetic_batch.h"
+#include "wmtp/training/objectives/baseline.h"
 
 namespace wmtp::cli {
 namespace {
@@ -69,7 +70,7 @@ class Bench {
         model_(options(device), {&group.gather_group(), &group.reduce_group()}),
         lock_(flags.out, kBenchModel, checkpoint::this_process(run_id())),
         checkpointer_(site(), group) {
-    model_.runtime().fill(training::random_weights(config_, 0));
+    model_.runtime().fill(models::random_weights(config_, 0));
     step();  // moments that are not zero
   }
 
@@ -98,6 +99,7 @@ class Bench {
   training::AssembleOptions options(c10::Device device) const {
     training::AssembleOptions options;
     options.model = config_;
+    options.objective = training::make_baseline;
     options.parallel.device = device;
     options.groups.groups = {{.name = "policy", .learning_rate = 1e-5, .weight_decay = 0.01}};
     return options;
@@ -105,8 +107,8 @@ class Bench {
 
   static std::string run_id() { return fmt::format("bench-{}", ::getpid()); }
 
-  training::CheckpointSite site() const {
-    training::CheckpointSite site;
+  run::CheckpointSite site() const {
+    run::CheckpointSite site;
     site.save_dir = flags_.out;
     site.model = kBenchModel;
     site.run_id = site.start_id = run_id();
@@ -121,7 +123,7 @@ class Bench {
   // Both sides write the same bytes in as many files, onto a disk that has nothing else to do.
   void copy_state() {
     for (const checkpoint::Part part : {checkpoint::Part::model, checkpoint::Part::optim}) {
-      for (const training::StatePiece& piece : training::state_pieces(model_, true)) {
+      for (const run::StatePiece& piece : run::state_pieces(model_, true)) {
         if (piece.part != part) continue;
         const Tensor host = piece.values.contiguous().cpu();
         const auto* bytes = static_cast<const char*>(host.const_data_ptr());
@@ -170,7 +172,7 @@ class Bench {
 
   bool begin_save() {
     if (!checkpointer_.is_idle()) return false;
-    training::SavedState state;
+    run::SavedState state;
     state.train.step = ++num_saves_;
     checkpointer_.save(model_, state, {}, /*wait=*/false);
     return true;
@@ -178,7 +180,7 @@ class Bench {
   // How long the last one took until it was committed.
   double require_saved() {
     double seconds = 0;
-    for (const training::SaveOutcome& outcome : checkpointer_.outcomes()) {
+    for (const run::SaveOutcome& outcome : checkpointer_.outcomes()) {
       if (!outcome.saved) throw Error(ErrorKind::io, "bench", outcome.error);
       seconds = outcome.seconds;
     }
@@ -188,11 +190,11 @@ class Bench {
   void step() {
     const int heads = static_cast<int>(config_.n_future);
     const auto batch =
-        training::synthetic_batch({flags_.batch, flags_.seq, config_.vocab_size, false}, 1,
-                                  static_cast<std::uint64_t>(step_++));
+        models::synthetic_batch({flags_.batch, flags_.seq, config_.vocab_size, false}, 1,
+                                static_cast<std::uint64_t>(step_++));
     training::StepInput input;
-    input.facts.head_targets = training::count_targets(batch.view(), heads);
-    input.micro_batches.push_back(training::upload(batch.view(), heads, model_.inv_freq()));
+    input.facts.head_targets = models::count_targets(batch.view(), heads);
+    input.micro_batches.push_back(models::upload_tokens(batch.view(), heads, model_.inv_freq()));
     model_.step().run(std::move(input)).read();
   }
 
@@ -214,7 +216,7 @@ class Bench {
   model::ModelConfig config_;
   training::TrainableModel model_;
   checkpoint::RunLock lock_;
-  training::Checkpointer checkpointer_;
+  run::Checkpointer checkpointer_;
   std::vector<char> source_;  // the state; its first model_bytes_ are the weights
   std::size_t model_bytes_ = 0;
   std::int64_t num_saves_ = 0;

@@ -8,7 +8,7 @@
 
 #include "wmtp/cli/commands/bench.h"
 #include "wmtp/core/time.h"
-#include "wmtp/training/open_model.h"
+#include "wmtp/models/open_model.h"
 #include "wmtp/weights/safetensors_tensor.h"
 
 namespace wmtp::cli {
@@ -28,7 +28,7 @@ double peak_mib() {
 }
 
 // Every unit into one flat buffer of its own, as training holds it, in the dtype of the files.
-std::vector<Tensor> load_units(const training::OpenedModel& model) {
+std::vector<Tensor> load_units(const models::OpenedModel& model) {
   std::vector<Tensor> units;
   for (const auto& unit : model::model_units(model.config)) {
     const auto* first = model.folder.weights->find(unit.params.front().name);
@@ -51,7 +51,7 @@ int bench_load(const std::string& path, const Session& session) {
   };
   const double before_mib = anonymous_mib();
   const auto start = Clock::now();
-  const training::OpenedModel model = training::open_model(path, environment);
+  const models::OpenedModel model = models::open_model(path, environment);
   if (!model.has_weights())
     throw Error(ErrorKind::config, "bench", fmt::format("{} has no weights", path));
   const std::vector<Tensor> units = load_units(model);

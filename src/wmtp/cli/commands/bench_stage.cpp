@@ -2,7 +2,7 @@
 
 #include "wmtp/core/rng.h"
 #include "wmtp/model/value_head.h"
-#include "wmtp/training/flops.h"
+#include "wmtp/run/plan/flops.h"
 #include "wmtp/training/objectives/critic.h"
 #include "wmtp/training/objectives/rho1.h"
 #include "wmtp/training/objectives/verifiable.h"
@@ -60,7 +60,7 @@ std::unique_ptr<training::Objective> BenchStage::make(const training::ModelParts
 }
 
 parallel::Fill BenchStage::fill(const training::AssembleOptions& options) const {
-  const parallel::Fill weights = training::random_weights(options.model, 0);
+  const parallel::Fill weights = models::random_weights(options.model, 0);
   if (!options.value_head) return weights;
   const auto head = std::make_shared<model::ValueHead>(options.value_head->type, options.model.dim);
   return [weights, head](const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
@@ -69,28 +69,29 @@ parallel::Fill BenchStage::fill(const training::AssembleOptions& options) const 
   };
 }
 
-training::DeviceBatch BenchStage::upload(const training::SyntheticBatch& batch, int num_heads,
+training::DeviceBatch BenchStage::upload(const models::SyntheticBatch& batch, int num_heads,
                                          const Tensor& inv_freq_F) const {
-  if (name_ == "baseline") return training::upload(batch.view(), num_heads, inv_freq_F);
+  if (name_ == "baseline") return models::upload_tokens(batch.view(), num_heads, inv_freq_F);
   std::vector<float> rewards;
   for (std::size_t d = 0; d < batch.sample_ids.size(); ++d)
     rewards.push_back(static_cast<float>(d % 2));
-  training::DeviceBatch uploaded =
-      training::upload(batch.view(), rewards, {.num_heads = num_heads, .inv_freq_F = inv_freq_F});
+  training::DeviceBatch uploaded = training::upload_batch(
+      batch.view(), rewards, {.num_heads = num_heads, .inv_freq_F = inv_freq_F});
   const std::uint64_t index = batch.sample_ids.front();
   if (name_ == "verifiable")
-    uploaded.value_N = training::upload(drawn(batch.tokens.size(), 1, index), inv_freq_F.device());
+    uploaded.value_N =
+        training::upload_values(drawn(batch.tokens.size(), 1, index), inv_freq_F.device());
   if (name_ == "rho1")
     uploaded.ref_nll_N =
-        training::upload(drawn(batch.tokens.size(), 10, index), inv_freq_F.device());
+        training::upload_values(drawn(batch.tokens.size(), 10, index), inv_freq_F.device());
   return uploaded;
 }
 
 double BenchStage::flops_per_token(const training::AssembleOptions& options, double span) const {
   const auto& lora = options.transformer.lora;
-  if (options.frozen) return training::forward_flops_per_token(options.model, span, predicts());
-  if (!lora) return 3 * training::forward_flops_per_token(options.model, span, predicts());
-  return training::lora_flops_per_token(
+  if (options.frozen) return run::forward_flops_per_token(options.model, span, predicts());
+  if (!lora) return 3 * run::forward_flops_per_token(options.model, span, predicts());
+  return run::lora_flops_per_token(
       options.model, span, static_cast<double>(model::lora_parameters(options.model, *lora)),
       predicts());
 }

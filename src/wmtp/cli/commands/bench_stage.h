@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
+#include "wmtp/models/synthetic_batch.h"
+#include "wmtp/run/plan/memory_plan.h"
 #include "wmtp/training/assemble.h"
-#include "wmtp/training/memory_plan.h"
-#include "wmtp/training/synthetic_batch.h"
 #include "wmtp/weighting/ema.h"
 
 namespace wmtp::cli {
@@ -22,7 +22,7 @@ class BenchStage {
   // Value head, frozen weights and objective. BORROWS this.
   void set_up(training::AssembleOptions& options);
   parallel::Fill fill(const training::AssembleOptions& options) const;
-  training::DeviceBatch upload(const training::SyntheticBatch& batch, int num_heads,
+  training::DeviceBatch upload(const models::SyntheticBatch& batch, int num_heads,
                                const Tensor& inv_freq_F) const;
   double flops_per_token(const training::AssembleOptions& options, double span) const;
   const std::string& name() const { return name_; }

@@ -9,9 +9,9 @@
 #include "wmtp/comm/launch_env.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/error.h"
-#include "wmtp/training/adapter_folder.h"
-#include "wmtp/training/open_model.h"
-#include "wmtp/training/run_place.h"
+#include "wmtp/models/adapter_folder.h"
+#include "wmtp/models/open_model.h"
+#include "wmtp/models/run_place.h"
 #include "wmtp/weights/peft_config.h"
 #include "wmtp/weights/safetensors_tensor.h"
 
@@ -88,7 +88,7 @@ ordered_json config_fields(const model::ModelConfig& config) {
           {"rope", rope}};
 }
 
-void show_model(const training::OpenedModel& model, const Session& session) {
+void show_model(const models::OpenedModel& model, const Session& session) {
   const model::ModelConfig& config = model.config;
   if (session.json) {
     emit_json("model", config_fields(config), false);
@@ -114,7 +114,7 @@ void show_total(const WeightSource& source, const Session& session) {
 int inspect_adapter(const std::filesystem::path& folder, const WeightsFlags& flags,
                     const Session& session) {
   const weights::PeftConfig adapter =
-      weights::read_peft_config(folder / training::kAdapterConfigFile);
+      weights::read_peft_config(folder / models::kAdapterConfigFile);
   if (session.json)
     emit_json("adapter",
               {{"base_model", adapter.base_model},
@@ -131,7 +131,7 @@ int inspect_adapter(const std::filesystem::path& folder, const WeightsFlags& fla
                              adapter.targets.empty()
                                  ? "by pattern"
                                  : fmt::format("{}", fmt::join(adapter.targets, ", ")));
-  const auto tensors = training::open_adapter_tensors(folder);
+  const auto tensors = models::open_adapter_tensors(folder);
   if (flags.tensors) show_tensors(*tensors, session);
   show_total(*tensors, session);
   return 0;
@@ -139,19 +139,19 @@ int inspect_adapter(const std::filesystem::path& folder, const WeightsFlags& fla
 
 int inspect(const WeightsFlags& flags, const Session& session) {
   const std::filesystem::path path =
-      training::place_of_run(weights::locate_model(flags.path, comm::process_environment()));
-  if (training::is_checkpoint(path)) {
+      models::place_of_run(weights::locate_model(flags.path, comm::process_environment()));
+  if (models::is_checkpoint(path)) {
     if (flags.raw)
       throw Error(ErrorKind::config, "checkpoint",
                   fmt::format("{} is a checkpoint: its names are as stored", path.string()),
                   "--raw is for model folders and weights files");
     return inspect_saved(path, flags.tensors, session);
   }
-  if (training::is_adapter_folder(path)) return inspect_adapter(path, flags, session);
+  if (models::is_adapter_folder(path)) return inspect_adapter(path, flags, session);
   weights::ModelFolder folder = weights::open_model_folder(path);
   const bool as_model = !flags.raw && folder.config_format != weights::ConfigFormat::none;
   if (as_model) {
-    training::OpenedModel model = training::open_model(path.string(), comm::process_environment());
+    models::OpenedModel model = models::open_model(path.string(), comm::process_environment());
     show_model(model, session);
     folder = std::move(model.folder);
   }

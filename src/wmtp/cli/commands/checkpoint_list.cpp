@@ -7,7 +7,7 @@
 
 #include "wmtp/checkpoint/listing.h"
 #include "wmtp/cli/commands/checkpoint.h"
-#include "wmtp/training/run_place.h"
+#include "wmtp/models/run_place.h"
 
 namespace wmtp::cli {
 namespace {
@@ -71,7 +71,7 @@ void emit_list(const std::vector<ListedCheckpoint>& found, const std::vector<Set
 
 int list(const std::string& path, const Session& session) {
   const storage::LocalFileSystem files;
-  const std::filesystem::path folder = training::checkpoints_folder(path);
+  const std::filesystem::path folder = models::checkpoints_folder(path);
   const auto found = checkpoint::list_checkpoints(files, folder);
   const auto aside = checkpoint::list_set_aside(files, folder);
   if (session.json) {

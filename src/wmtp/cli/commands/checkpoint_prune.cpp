@@ -8,7 +8,7 @@
 #include "wmtp/checkpoint/run_lock.h"
 #include "wmtp/cli/commands/checkpoint.h"
 #include "wmtp/core/error.h"
-#include "wmtp/training/run_place.h"
+#include "wmtp/models/run_place.h"
 
 namespace wmtp::cli {
 namespace {
@@ -68,12 +68,12 @@ void show_event(const PruneEvent& event, bool dry_run, const Session& session) {
 std::filesystem::path folder_to_prune(const std::filesystem::path& path) {
   std::error_code ignored;
   const bool is_one =
-      training::is_checkpoint(path) || std::filesystem::is_regular_file(path, ignored);
+      models::is_checkpoint(path) || std::filesystem::is_regular_file(path, ignored);
   if (is_one)
     throw Error(ErrorKind::config, "checkpoint",
                 fmt::format("{} is no folder of checkpoints", path.string()),
                 "name a run's folder, or the folder of its checkpoints (checkpoint.save_dir)");
-  return training::checkpoints_folder(path);
+  return models::checkpoints_folder(path);
 }
 
 int prune(const PruneFlags& given, const Session& session) {

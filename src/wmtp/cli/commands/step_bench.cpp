@@ -48,9 +48,9 @@ std::int64_t memory_limit(const StepFlags& flags, c10::Device device) {
   return ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGE_SIZE);
 }
 
-training::MemoryRequest memory_request(const StepFlags& flags, const BenchStage& stage, int world,
-                                       const training::AssembleOptions& options) {
-  training::MemoryRequest request;
+run::MemoryRequest memory_request(const StepFlags& flags, const BenchStage& stage, int world,
+                                  const training::AssembleOptions& options) {
+  run::MemoryRequest request;
   request.model = options.model;
   request.lora = options.transformer.lora;
   request.frozen = options.frozen;
@@ -82,12 +82,12 @@ training::AssembleOptions options_of(const StepFlags& flags, const model::ModelC
   options.adamw.recipe = optim::recipe_from_name(flags.precision);
   options.parallel.master_dtype = optim::master_dtype(options.adamw.recipe);
   stage.set_up(options);
-  const training::MemoryRequest request = memory_request(flags, stage, world, options);
+  const run::MemoryRequest request = memory_request(flags, stage, world, options);
   const std::int64_t limit = memory_limit(flags, device);
   if (flags.recompute == "auto")
-    options.transformer.recompute = training::choose_recompute(request, limit);
+    options.transformer.recompute = run::choose_recompute(request, limit);
   else
-    training::require_fit(request, limit);
+    run::require_fit(request, limit);
   return options;
 }
 
@@ -128,8 +128,7 @@ Measured StepBench::run() {
 }
 
 std::int64_t StepBench::planned_bytes() const {
-  return training::plan_memory(memory_request(flags_, stage_, group_.world(), options_))
-      .total_bytes();
+  return run::plan_memory(memory_request(flags_, stage_, group_.world(), options_)).total_bytes();
 }
 
 void StepBench::steps(int pair, Measured& measured) {
@@ -157,8 +156,8 @@ StepBench::Timed StepBench::timed(training::Step& step, const BenchStage& stage)
 }
 
 training::StepInput StepBench::next_input(const BenchStage& stage, std::int64_t& tokens) {
-  const training::SyntheticShape shape{flags_.batch, flags_.seq, options_.model.vocab_size,
-                                       flags_.rows == "mixed"};
+  const models::SyntheticShape shape{flags_.batch, flags_.seq, options_.model.vocab_size,
+                                     flags_.rows == "mixed"};
   const int heads = static_cast<int>(options_.model.n_future), world = group_.world();
   training::StepInput input;
   training::StepFacts& facts = input.facts;
@@ -170,8 +169,8 @@ training::StepInput StepBench::next_input(const BenchStage& stage, std::int64_t&
     // Full rows have equal counts on all ranks.
     if (mine || shape.mixed || counts.empty()) {
       const auto index = static_cast<std::uint64_t>((flags_.repeat_batch ? 0 : step_) * 1000 + i);
-      const auto batch = training::synthetic_batch(shape, 1, index);
-      counts = training::count_targets(batch.view(), heads);
+      const auto batch = models::synthetic_batch(shape, 1, index);
+      counts = models::count_targets(batch.view(), heads);
       if (mine) {
         input.micro_batches.push_back(stage.upload(batch, heads, model_.inv_freq()));
         tokens += static_cast<std::int64_t>(batch.tokens.size());
@@ -187,7 +186,7 @@ training::StepInput StepBench::next_input(const BenchStage& stage, std::int64_t&
   return input;
 }
 
-void StepBench::note_span(const training::SyntheticBatch& batch) {
+void StepBench::note_span(const models::SyntheticBatch& batch) {
   for (std::size_t d = 0; d + 1 < batch.doc_start.size(); ++d) {
     const double length = batch.doc_start[d + 1] - batch.doc_start[d];
     squares_ += length * length;

@@ -6,7 +6,7 @@
 
 #include "wmtp/cli/commands/bench_stage.h"
 #include "wmtp/comm/session.h"
-#include "wmtp/training/memory_plan.h"
+#include "wmtp/run/plan/memory_plan.h"
 
 namespace wmtp::cli {
 
@@ -50,7 +50,7 @@ class StepBench {
   void steps(int pair, Measured& measured);
   Timed timed(training::Step& step, const BenchStage& stage);
   training::StepInput next_input(const BenchStage& stage, std::int64_t& tokens);
-  void note_span(const training::SyntheticBatch& batch);
+  void note_span(const models::SyntheticBatch& batch);
 
   StepFlags flags_;
   BenchStage stage_, uniform_stage_{"baseline"};

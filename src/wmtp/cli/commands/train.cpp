@@ -20,14 +20,14 @@
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/json.h"
 #include "wmtp/core/log.h"
+#include "wmtp/models/model_name.h"
+#include "wmtp/run/final_export.h"
+#include "wmtp/run/trainer.h"
 #include "wmtp/storage/atomic_file.h"
 #include "wmtp/tensor/cuda_plugin.h"
 #include "wmtp/tensor/host_memory.h"
 #include "wmtp/tracking/console.h"
 #include "wmtp/tracking/run_files.h"
-#include "wmtp/training/model_name.h"
-#include "wmtp/training/run/final_export.h"
-#include "wmtp/training/run/trainer.h"
 
 namespace wmtp::cli {
 namespace {
@@ -107,7 +107,7 @@ bool blames_input(int code) {
 // What a start owns until it has written down how it ended.
 struct Start {
   std::string id;
-  training::RunProgress progress;
+  run::RunProgress progress;
   std::optional<RunFolder> folder;  // rank 0
 };
 
@@ -115,16 +115,16 @@ struct Start {
 void take_folder(comm::ProcessGroupSession& group, const config::Config& config,
                  const TrainFlags& flags, Start& start) {
   if (group.rank() == 0) {
-    const std::string model = training::model_name(config);
+    const std::string model = models::model_name(config);
     start.folder.emplace(RunFolderRequest{config.runtime.run_dir, config.checkpoint.save_dir, model,
                                           run_id_of(group.launch(), start.id), flags.force_unlock},
                          start.progress);
     if (const auto notes = comm::process_environment()(kNotesVariable))
       note_checkpoints(*notes, config.checkpoint.save_dir, model);
-    training::require_place_of_final(config);
+    run::require_place_of_final(config);
   }
   group.gather_group().barrier("run folder");
-  start.progress.folder = training::FolderOwner::this_run;
+  start.progress.folder = run::FolderOwner::this_run;
 }
 
 int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Device device,
@@ -135,14 +135,14 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
   take_folder(group, config, flags, start);
   const bool speaks = group.rank() == 0;
   StopSignals stop(speaks ? config.runtime.stop_file : std::filesystem::path());
-  const training::RunSite site{device, group.rank(), group.world(),
-                               rank_memory(config, group.launch().local_world, device),
-                               comm::process_environment()};
-  training::Trainer trainer(resolved, site, group,
-                            {run_id_of(group.launch(), start.id), start.id, kVersion,
-                             flags.allow_fresh_start, &start.progress});
+  const run::RunSite site{device, group.rank(), group.world(),
+                          rank_memory(config, group.launch().local_world, device),
+                          comm::process_environment()};
+  run::Trainer trainer(resolved, site, group,
+                       {run_id_of(group.launch(), start.id), start.id, kVersion,
+                        flags.allow_fresh_start, &start.progress});
   std::optional<tracking::Console> console;
-  std::optional<training::RunReport> report;
+  std::optional<run::RunReport> report;
   if (speaks) {
     // Only now that the checkpoint has been taken: a start that is refused leaves the files of the
     // run that worked.
@@ -158,22 +158,22 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
       report->resumed(trainer.state().step, resumption->name, resumption->saved_ranks);
     }
   }
-  const training::RunEnd end = telling_failures(group, [&] {
+  const run::RunEnd end = telling_failures(group, [&] {
     return trainer.run(report ? &*report : nullptr,
                        {.stop = [&stop] { return stop.requested(); },
                         .save_now = [&stop] { return stop.save_requested(); }});
   });
-  const bool saved = end == training::RunEnd::stopped_saved;
-  const bool stopped = saved || end == training::RunEnd::stopped;
+  const bool saved = end == run::RunEnd::stopped_saved;
+  const bool stopped = saved || end == run::RunEnd::stopped;
   std::vector<std::pair<std::string, std::string>> paths;
   if (!stopped)
-    if (const auto folder = training::export_final(trainer, resolved.to_yaml(), group))
+    if (const auto folder = run::export_final(trainer, resolved.to_yaml(), group))
       paths.emplace_back("final", folder->string());
   if (report)
     report->finished(trainer.state(),
-                     stopped                               ? "stopped"
-                     : end == training::RunEnd::early_stop ? "early_stop"
-                                                           : "completed",
+                     stopped                          ? "stopped"
+                     : end == run::RunEnd::early_stop ? "early_stop"
+                                                      : "completed",
                      paths);
   if (!stopped) return 0;
   const bool resumes = config.checkpoint.resume.kind == config::ResumeFrom::Kind::automatic;
@@ -210,7 +210,7 @@ int train(const Session& session, const TrainFlags& flags) {
   });
   if (start.folder && blames_input(code))
     checkpoint::forget_start(resolved->config.checkpoint.save_dir,
-                             training::model_name(resolved->config), start.id);
+                             models::model_name(resolved->config), start.id);
   return code;
 }
 
