@@ -1,4 +1,4 @@
-#include "wmtp/run/plan/memory_plan.h"
+#include "wmtp/run/plan/fit_memory.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -192,13 +192,16 @@ TEST(MemoryPlan, EqualsWhatIsAllocated) {
 }
 
 TEST(MemoryPlan, ChoosesTheLeastThatFits) {
-  MemoryRequest request = seven_b(8);
-  request.tokens = 8192;
-  EXPECT_EQ(choose_recompute(request, std::int64_t{120} << 30), model::Recompute::none);
-  EXPECT_EQ(choose_recompute(request, std::int64_t{48} << 30), model::Recompute::light);
-  EXPECT_EQ(choose_recompute(request, std::int64_t{30} << 30), model::Recompute::block);
-  EXPECT_WMTP_ERROR(choose_recompute(request, std::int64_t{10} << 30), ErrorKind::config,
-                    "a rank needs");
+  const auto chosen = [](std::int64_t gib) {
+    MemoryRequest request = seven_b(8);
+    request.tokens = 8192;
+    fit_memory(request, gib << 30);
+    return request.recompute;
+  };
+  EXPECT_EQ(chosen(120), model::Recompute::none);
+  EXPECT_EQ(chosen(48), model::Recompute::light);
+  EXPECT_EQ(chosen(30), model::Recompute::block);
+  EXPECT_WMTP_ERROR(chosen(10), ErrorKind::config, "a rank needs");
 }
 
 }  // namespace

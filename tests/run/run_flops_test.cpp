@@ -16,13 +16,13 @@ constexpr double kSpan = 2048;
 constexpr double kBlock = 2.0 * (4 * 4096.0 * 4096 + 3 * 4096.0 * 11008) + 2 * kSpan * 4096;
 constexpr double kLogits = 2.0 * 32000 * 4096;
 
-PolicyPlan seven_b() {
-  PolicyPlan plan;
+ModelPlan seven_b() {
+  ModelPlan plan;
   plan.assemble.model = model::preset("llama-mtp-7b");
   return plan;
 }
 
-double counted(const PolicyPlan& plan, bool reads_frozen = true) {
+double counted(const ModelPlan& plan, bool reads_frozen = true) {
   return run_flops_per_token(plan, reads_frozen, kSpan);
 }
 
@@ -32,7 +32,7 @@ TEST(RunFlops, Baseline) {
 }
 
 TEST(RunFlops, ExecutedCountsBlocksRunAgainAndNoLogitsWithoutTargets) {
-  PolicyPlan plan = seven_b();
+  ModelPlan plan = seven_b();
   auto executed = [&](double targets) {
     return executed_flops_per_token(plan, true, kSpan, targets);
   };
@@ -45,7 +45,7 @@ TEST(RunFlops, ExecutedCountsBlocksRunAgainAndNoLogitsWithoutTargets) {
 }
 
 TEST(RunFlops, CriticRunsItsTrunkOnce) {
-  PolicyPlan plan = seven_b();
+  ModelPlan plan = seven_b();
   plan.predicts = false;
   plan.assemble.model = model::backbone(plan.assemble.model);
   plan.assemble.value_head = training::ValuePathOptions{};  // 4720641 parameters
@@ -56,7 +56,7 @@ TEST(RunFlops, CriticRunsItsTrunkOnce) {
 }
 
 TEST(RunFlops, AFrozenModelCountsOnceAndNotFromDisk) {
-  PolicyPlan plan = seven_b();
+  ModelPlan plan = seven_b();
   FrozenPlan frozen;
   frozen.source.config = plan.assemble.model;
   plan.frozen = frozen;

@@ -1,5 +1,7 @@
 #include "wmtp/models/lora_settings.h"
 
+#include "wmtp/core/same_name.h"
+
 namespace wmtp::models {
 
 std::optional<model::LoraConfig> lora_of(const config::Config& config,
@@ -11,7 +13,7 @@ std::optional<model::LoraConfig> lora_of(const config::Config& config,
   wanted.alpha = lora.alpha;
   wanted.dropout = lora.dropout;
   wanted.targets = lora.target_modules;
-  wanted.scope = static_cast<model::LoraScope>(lora.scope);
+  wanted.scope = same_name<model::LoraScope>(lora.scope);
   wanted.train_heads = lora.train_heads;
   return model::checked(wanted, shape);
 }

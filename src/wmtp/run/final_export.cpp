@@ -13,7 +13,7 @@ std::filesystem::path place_of_final(const config::Config& config) {
 }
 
 std::optional<exports::ExportFormat> format_of(const config::Config& config,
-                                               const PolicyPlan& policy) {
+                                               const ModelPlan& policy) {
   switch (config.checkpoint.export_on_finish) {
     case config::ExportFormat::none:
       return std::nullopt;
@@ -33,7 +33,7 @@ std::optional<exports::ExportFormat> format_of(const config::Config& config,
 exports::ExportSpec spec_of(Trainer& trainer, exports::ExportFormat format,
                             const std::string& configuration) {
   const config::Config& config = trainer.config();
-  const PolicyPlan& policy = trainer.policy();
+  const ModelPlan& policy = trainer.plan();
   exports::ExportSpec spec;
   spec.out = place_of_final(config);
   spec.format = format;
@@ -71,8 +71,8 @@ exports::ExportReference reference_of(Trainer& trainer) {
   exports::ExportReference reference;
   model.runtime().begin_evaluation(/*kind=*/3);
   reference.logits = exports::probe_logits(model.reader(), model.inv_freq());
-  reference.computed_in = trainer.policy().assemble.parallel.param_dtype;
-  reference.base = trainer.policy().fill;
+  reference.computed_in = trainer.plan().assemble.parallel.param_dtype;
+  reference.base = trainer.plan().fill;
   return reference;
 }
 
@@ -87,7 +87,7 @@ void require_place_of_final(const config::Config& config) {
 std::optional<std::filesystem::path> export_final(Trainer& trainer,
                                                   const std::string& configuration,
                                                   comm::ProcessGroupSession& session) {
-  const auto format = format_of(trainer.config(), trainer.policy());
+  const auto format = format_of(trainer.config(), trainer.plan());
   if (!format) return std::nullopt;
   const bool writes = session.rank() == 0;
   const exports::ExportSpec spec = spec_of(trainer, *format, configuration);

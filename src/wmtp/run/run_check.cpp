@@ -77,7 +77,7 @@ class RunChecker {
 
   bool plan(bool other_machine) {
     try {
-      plan_ = plan_policy(config_, site_);
+      plan_ = plan_model(config_, site_);
     } catch (const Error& error) {
       const bool too_large = error.module() == "memory";
       if (!too_large || !other_machine) {
@@ -86,7 +86,7 @@ class RunChecker {
       }
       RunSite larger = site_;
       larger.memory_bytes = kAnyMemory;
-      plan_ = plan_policy(config_, larger);
+      plan_ = plan_model(config_, larger);
     }
     const models::TrainableParameters counts =
         models::trainable_parameters(training::trainable_units(plan_->assemble));
@@ -198,7 +198,7 @@ class RunChecker {
   const config::Config& config_;
   RunSite site_;
   RunCheck found_;
-  std::optional<PolicyPlan> plan_;
+  std::optional<ModelPlan> plan_;
   std::optional<Error> plan_error_;
   std::filesystem::path policy_tokenizer_;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;

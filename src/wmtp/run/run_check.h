@@ -31,7 +31,7 @@ struct RunCheck {
   std::vector<InputProblem> problems;  // as many as can be told at once
 };
 
-// Plans the run as `train` does (plan_policy, RunData) and reads no more than headers, the
+// Plans the run as `train` does (plan_model, RunData) and reads no more than headers, the
 // tokenizer, the beginnings of data files, and indexes and caches that are there; writes nothing.
 // A model that does not fit into site.memory_bytes is a problem unless `other_machine`: the run is
 // meant for one with more memory. BLOCKS.

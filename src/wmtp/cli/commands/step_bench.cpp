@@ -82,12 +82,10 @@ training::AssembleOptions options_of(const StepFlags& flags, const model::ModelC
   options.adamw.recipe = optim::recipe_from_name(flags.precision);
   options.parallel.master_dtype = optim::master_dtype(options.adamw.recipe);
   stage.set_up(options);
-  const run::MemoryRequest request = memory_request(flags, stage, world, options);
-  const std::int64_t limit = memory_limit(flags, device);
-  if (flags.recompute == "auto")
-    options.transformer.recompute = run::choose_recompute(request, limit);
-  else
-    run::require_fit(request, limit);
+  run::MemoryRequest request = memory_request(flags, stage, world, options);
+  run::fit_memory(request, memory_limit(flags, device),
+                  {.recompute = flags.recompute == "auto"});
+  options.transformer.recompute = request.recompute;
   return options;
 }
 

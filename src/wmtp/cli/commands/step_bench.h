@@ -6,7 +6,7 @@
 
 #include "wmtp/cli/commands/bench_stage.h"
 #include "wmtp/comm/session.h"
-#include "wmtp/run/plan/memory_plan.h"
+#include "wmtp/run/plan/fit_memory.h"
 
 namespace wmtp::cli {
 

@@ -3,8 +3,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <iostream>
-
 #include "wmtp/checkpoint/start_record.h"
 #include "wmtp/cli/build_info.h"
 #include "wmtp/cli/command.h"
@@ -22,12 +20,9 @@
 #include "wmtp/core/log.h"
 #include "wmtp/models/model_name.h"
 #include "wmtp/run/final_export.h"
-#include "wmtp/run/trainer.h"
-#include "wmtp/storage/atomic_file.h"
+#include "wmtp/run/run_training.h"
 #include "wmtp/tensor/cuda_plugin.h"
 #include "wmtp/tensor/host_memory.h"
-#include "wmtp/tracking/console.h"
-#include "wmtp/tracking/run_files.h"
 
 namespace wmtp::cli {
 namespace {
@@ -127,61 +122,39 @@ void take_folder(comm::ProcessGroupSession& group, const config::Config& config,
   start.progress.folder = run::FolderOwner::this_run;
 }
 
+int exit_code_of(const run::TrainingEnd& ended, const config::Config& config) {
+  const bool saved = ended.end == run::RunEnd::stopped_saved;
+  if (!saved && ended.end != run::RunEnd::stopped) return 0;
+  const bool resumes = config.checkpoint.resume.kind == config::ResumeFrom::Kind::automatic;
+  log::warn("train", "stopped on request at step {}, {}", ended.step,
+            !saved    ? "not saved"
+            : resumes ? "saved: the same command goes on from here"
+                      : "saved: the same command with --resume auto goes on from here");
+  return saved ? kStoppedSaved : kStoppedNotSaved;
+}
+
 int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Device device,
              const config::ResolvedConfig& resolved, const TrainFlags& flags, Start& start) {
   const config::Config& config = resolved.config;
   group.agree(facts_of(resolved));
   group.connect();
   take_folder(group, config, flags, start);
-  const bool speaks = group.rank() == 0;
-  StopSignals stop(speaks ? config.runtime.stop_file : std::filesystem::path());
-  const run::RunSite site{device, group.rank(), group.world(),
-                          rank_memory(config, group.launch().local_world, device),
-                          comm::process_environment()};
-  run::Trainer trainer(resolved, site, group,
-                       {run_id_of(group.launch(), start.id), start.id, kVersion,
-                        flags.allow_fresh_start, &start.progress});
-  std::optional<tracking::Console> console;
-  std::optional<run::RunReport> report;
-  if (speaks) {
-    // Only now that the checkpoint has been taken: a start that is refused leaves the files of the
-    // run that worked.
-    storage::write_file_atomically(config.runtime.run_dir / "config.yaml", resolved.to_yaml());
-    tracking::RunFiles(config.runtime.run_dir).environment(environment_of(group, device));
-    console.emplace(std::cout, console_options(session, config));
-    report.emplace(config, *console, trainer.facts());
-    if (!trainer.policy().recompute_reason.empty())
-      log::info("train", "{}", trainer.policy().recompute_reason);
-    if (const auto& resumption = trainer.resumption()) {
-      for (const std::string& change : resumption->config_changes)
-        log::info("train", "changed since the checkpoint: {}", change);
-      report->resumed(trainer.state().step, resumption->name, resumption->saved_ranks);
-    }
+  const bool leads = group.rank() == 0;
+  StopSignals stop(leads ? config.runtime.stop_file : std::filesystem::path());
+  run::TrainingContext context;
+  context.site = {device, group.rank(), group.world(),
+                  rank_memory(config, group.launch().local_world, device),
+                  comm::process_environment()};
+  context.options = {run_id_of(group.launch(), start.id), start.id, kVersion,
+                     flags.allow_fresh_start, &start.progress};
+  if (leads) {
+    context.console = console_options(session, config);
+    context.environment = environment_of(group, device);
   }
-  const run::RunEnd end = telling_failures(group, [&] {
-    return trainer.run(report ? &*report : nullptr,
-                       {.stop = [&stop] { return stop.requested(); },
-                        .save_now = [&stop] { return stop.save_requested(); }});
-  });
-  const bool saved = end == run::RunEnd::stopped_saved;
-  const bool stopped = saved || end == run::RunEnd::stopped;
-  std::vector<std::pair<std::string, std::string>> paths;
-  if (!stopped)
-    if (const auto folder = run::export_final(trainer, resolved.to_yaml(), group))
-      paths.emplace_back("final", folder->string());
-  if (report)
-    report->finished(trainer.state(),
-                     stopped                          ? "stopped"
-                     : end == run::RunEnd::early_stop ? "early_stop"
-                                                      : "completed",
-                     paths);
-  if (!stopped) return 0;
-  const bool resumes = config.checkpoint.resume.kind == config::ResumeFrom::Kind::automatic;
-  log::warn("train", "stopped on request at step {}, {}", trainer.state().step,
-            !saved    ? "not saved"
-            : resumes ? "saved: the same command goes on from here"
-                      : "saved: the same command with --resume auto goes on from here");
-  return saved ? kStoppedSaved : kStoppedNotSaved;
+  context.requests = {.stop = [&stop] { return stop.requested(); },
+                      .save_now = [&stop] { return stop.save_requested(); }};
+  context.on_failure = [&group](const std::exception& thrown) { group.tell(as_error(thrown)); };
+  return exit_code_of(run::run_training(resolved, context, group), config);
 }
 
 int train(const Session& session, const TrainFlags& flags) {

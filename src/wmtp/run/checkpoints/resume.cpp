@@ -183,6 +183,18 @@ void require_agreement(const FoundState& found) {
 
 }  // namespace
 
+void require_same_seed(const SavedState& saved, const config::Config& config) {
+  const auto& allowed = config.checkpoint.allow_config_change;
+  const auto seed = static_cast<std::uint64_t>(config.runtime.seed);
+  if (saved.seed == seed ||
+      std::find(allowed.begin(), allowed.end(), "runtime.seed") != allowed.end())
+    return;
+  throw Error(ErrorKind::config, "checkpoint",
+              fmt::format("the checkpoint was saved with the seed {}, runtime.seed is {}",
+                          saved.seed, seed),
+              "go back to that seed, or name runtime.seed in checkpoint.allow_config_change");
+}
+
 void restore(FoundState& found, training::TrainableModel& model, weighting::EmaTracker* ema,
              const parallel::Fill& base) {
   require_agreement(found);

@@ -52,6 +52,10 @@ void require_base(const checkpoint::Manifest& saved, const std::string& fingerpr
 std::vector<std::string> compare_config(const config::ResolvedConfig& saved,
                                         const config::ResolvedConfig& now, bool free_base);
 
+// The generators have no state but their key: with another seed the run would not go on exactly.
+// Error config unless checkpoint.allow_config_change names runtime.seed.
+void require_same_seed(const SavedState& saved, const config::Config& config);
+
 // Weights, moments and counters of this rank; `base` fills what a LoRA-only checkpoint leaves out.
 // Error checkpoint where manifest and trainer_state.json name different data or tokenizers. (The
 // manifest's `config` is a label for people: what is compared is config.yaml, key by key.)

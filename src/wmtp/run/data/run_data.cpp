@@ -18,7 +18,7 @@ const std::filesystem::path& tokenizer_place(const config::Config& config,
   return folder;
 }
 
-RunData::RunData(const config::Config& config, const RunSite& site, const PolicyPlan& policy,
+RunData::RunData(const config::Config& config, const RunSite& site, const ModelPlan& policy,
                  comm::Communicator& group, bool look_only)
     : config_(config),
       site_(site),

@@ -6,7 +6,7 @@
 #include "wmtp/config/config.h"
 #include "wmtp/data/dataset.h"
 #include "wmtp/data/loader.h"
-#include "wmtp/run/plan/policy.h"
+#include "wmtp/run/plan/model_plan.h"
 #include "wmtp/tokenizer/tokenizer.h"
 
 namespace wmtp::run {
@@ -22,7 +22,7 @@ class RunData {
   // without a sample, or for a row without the label that its stage reads; Error config for ids
   // beyond the vocabulary.
   // `look_only`: nothing is built or written; what is not there yet is data::MissingCache.
-  RunData(const config::Config& config, const RunSite& site, const PolicyPlan& policy,
+  RunData(const config::Config& config, const RunSite& site, const ModelPlan& policy,
           comm::Communicator& group, bool look_only = false);
 
   const tokenizer::Tokenizer& tokenizer() const { return *tokenizer_; }

@@ -4,6 +4,7 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/models/merged_source.h"
+#include "wmtp/run/plan/from_config.h"
 #include "wmtp/tokenizer/tokenizer.h"
 
 namespace wmtp::run {
@@ -74,15 +75,6 @@ void require_same_tokens(const FrozenWish& wish, const models::ModelSource& sour
 }
 
 }  // namespace
-
-DType compute_dtype(config::DType wanted, c10::Device device) {
-  return device.is_cuda() ? tensor_dtype(wanted) : kFloat32;
-}
-
-DType tensor_dtype(config::DType dtype) {
-  if (dtype == config::DType::fp32) return kFloat32;
-  return dtype == config::DType::fp16 ? kFloat16 : kBFloat16;
-}
 
 FrozenRequest FrozenPlan::memory_request() const {
   FrozenRequest request;

@@ -26,9 +26,4 @@ std::optional<FrozenPlan> plan_frozen(const config::Config& config, const RunSit
                                       std::int64_t vocab_size,
                                       const std::filesystem::path& tokenizer_folder);
 
-// Compute dtype of models on that device: the CPU computes in fp32 whatever is set.
-DType compute_dtype(config::DType wanted, c10::Device device);
-// A configuration's dtype as tensors have it.
-DType tensor_dtype(config::DType dtype);
-
 }  // namespace wmtp::run

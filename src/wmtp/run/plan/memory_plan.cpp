@@ -233,30 +233,4 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
   return plan;
 }
 
-bool fits(const MemoryRequest& request, std::int64_t limit_bytes) {
-  return plan_memory(request).needed_bytes() <= limit_bytes;
-}
-
-model::Recompute choose_recompute(MemoryRequest request, std::int64_t limit_bytes) {
-  for (model::Recompute level :
-       {model::Recompute::none, model::Recompute::light, model::Recompute::block}) {
-    request.recompute = level;
-    if (fits(request, limit_bytes)) return level;
-  }
-  require_fit(request, limit_bytes);
-  return model::Recompute::block;
-}
-
-void require_fit(const MemoryRequest& request, std::int64_t limit_bytes) {
-  const MemoryPlan plan = plan_memory(request);
-  if (plan.needed_bytes() <= limit_bytes) return;
-  throw Error(
-      ErrorKind::config, "memory",
-      fmt::format("a rank needs {:.1f} GiB, {:.1f} GiB are there:\n{}",
-                  static_cast<double>(plan.needed_bytes()) / (1 << 30),
-                  static_cast<double>(limit_bytes) / (1 << 30), plan.table()),
-      "use more ranks with FULL_SHARD, a smaller training.batch_size or dataset.max_length, "
-      "fsdp.activation_checkpointing: block, or training.use_lora");
-}
-
 }  // namespace wmtp::run

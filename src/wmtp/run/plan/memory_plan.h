@@ -62,10 +62,4 @@ MemoryPlan plan_memory(const MemoryRequest& request);
 std::int64_t activation_bytes(const model::ModelConfig& config, model::Recompute level,
                               std::int64_t element_bytes);
 
-bool fits(const MemoryRequest& request, std::int64_t limit_bytes);
-// The least recomputation that fits into `limit_bytes`; Error config with the table and what to
-// change if none does.
-model::Recompute choose_recompute(MemoryRequest request, std::int64_t limit_bytes);
-void require_fit(const MemoryRequest& request, std::int64_t limit_bytes);
-
 }  // namespace wmtp::run

@@ -5,7 +5,7 @@
 namespace wmtp::run {
 namespace {
 
-double policy_flops(const PolicyPlan& policy, double span) {
+double policy_flops(const ModelPlan& policy, double span) {
   const training::AssembleOptions& assemble = policy.assemble;
   const model::ModelConfig& shape = assemble.model;
   const bool logits = policy.predicts;
@@ -18,7 +18,7 @@ double policy_flops(const PolicyPlan& policy, double span) {
 
 }  // namespace
 
-double run_flops_per_token(const PolicyPlan& policy, bool reads_frozen, double span) {
+double run_flops_per_token(const ModelPlan& policy, bool reads_frozen, double span) {
   double flops = policy_flops(policy, span);
   if (const auto& head = policy.assemble.value_head)
     flops += 6 * static_cast<double>(
@@ -28,7 +28,7 @@ double run_flops_per_token(const PolicyPlan& policy, bool reads_frozen, double s
   return flops + forward_flops_per_token(frozen.model, span, frozen.logits);
 }
 
-double executed_flops_per_token(const PolicyPlan& policy, bool reads_frozen, double span,
+double executed_flops_per_token(const ModelPlan& policy, bool reads_frozen, double span,
                                 double targets) {
   const training::AssembleOptions& assemble = policy.assemble;
   const model::ModelConfig& shape = assemble.model;

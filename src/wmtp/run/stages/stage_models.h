@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "wmtp/config/config.h"
-#include "wmtp/run/plan/policy.h"
+#include "wmtp/run/plan/model_plan.h"
 #include "wmtp/training/assemble.h"
 #include "wmtp/training/frozen_model.h"
 #include "wmtp/weighting/ema.h"
@@ -16,7 +16,7 @@ class StageModels {
  public:
   // Loads the frozen model where the plan has one. `signals_cached`: every row's signal is on disk,
   // no model is loaded.
-  StageModels(const config::Config& config, const RunSite& site, const PolicyPlan& policy,
+  StageModels(const config::Config& config, const RunSite& site, const ModelPlan& policy,
               const parallel::Groups& groups, bool signals_cached = false);
 
   // The stage's objective; BORROWS this. For AssembleOptions::objective.

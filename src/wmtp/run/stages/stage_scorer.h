@@ -11,7 +11,7 @@
 #include "wmtp/models/score_lines.h"
 #include "wmtp/run/data/run_data.h"
 #include "wmtp/run/data/step_reader.h"
-#include "wmtp/run/plan/policy.h"
+#include "wmtp/run/plan/model_plan.h"
 #include "wmtp/run/stages/stage_models.h"
 #include "wmtp/run/stages/stage_signals.h"
 #include "wmtp/training/assemble.h"
@@ -61,7 +61,7 @@ class StageScorer {
   RunSite site_;
   comm::ProcessGroupSession& session_;
   StageScoreOptions options_;
-  PolicyPlan policy_;
+  ModelPlan policy_;
   RunData data_;
   StageSignals signals_;
   StageModels stage_;

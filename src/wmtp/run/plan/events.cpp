@@ -1,4 +1,4 @@
-#include "wmtp/run/events.h"
+#include "wmtp/run/plan/events.h"
 
 #include <cmath>
 

@@ -14,7 +14,7 @@
 
 namespace wmtp::run {
 
-struct PolicyPlan {
+struct ModelPlan {
   training::AssembleOptions assemble;  // without the objective
   bool predicts = true;                // the prediction heads are run: all stages but critic
   parallel::Fill fill;  // weights of every trainable unit, value head and adapters included
@@ -31,6 +31,6 @@ struct PolicyPlan {
 
 // Error config for shapes that contradict each other, a model that does not fit (with the plan's
 // table), a critic without a trunk. Reads headers only.
-PolicyPlan plan_policy(const config::Config& config, const RunSite& site);
+ModelPlan plan_model(const config::Config& config, const RunSite& site);
 
 }  // namespace wmtp::run
