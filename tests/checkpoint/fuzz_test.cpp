@@ -9,9 +9,9 @@
 #include <set>
 
 #include "support/soak.h"
-#include "wmtp/checkpoint/manifest.h"
-#include "wmtp/checkpoint/manifest_text.h"
-#include "wmtp/checkpoint/trainer_state.h"
+#include "wmtp/checkpoint/format/manifest.h"
+#include "wmtp/checkpoint/format/manifest_text.h"
+#include "wmtp/checkpoint/format/trainer_state.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/rng.h"
 

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "checkpoint/tiny_state.h"
-#include "wmtp/checkpoint/folder.h"
-#include "wmtp/checkpoint/load.h"
-#include "wmtp/checkpoint/pointer.h"
-#include "wmtp/checkpoint/retention.h"
+#include "wmtp/checkpoint/format/folder.h"
+#include "wmtp/checkpoint/format/pointer.h"
+#include "wmtp/checkpoint/load/load.h"
 #include "wmtp/checkpoint/run_lock.h"
+#include "wmtp/checkpoint/save/retention.h"
 #include "wmtp/core/failpoint.h"
 #include "wmtp/core/log.h"
 

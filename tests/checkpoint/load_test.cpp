@@ -1,4 +1,4 @@
-#include "wmtp/checkpoint/load.h"
+#include "wmtp/checkpoint/load/load.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include "support/crash_store.h"
 #include "support/expect_error.h"
 #include "support/paths.h"
-#include "wmtp/checkpoint/folder.h"
+#include "wmtp/checkpoint/format/folder.h"
 
 namespace wmtp::checkpoint {
 namespace {

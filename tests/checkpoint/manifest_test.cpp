@@ -1,10 +1,10 @@
-#include "wmtp/checkpoint/manifest.h"
+#include "wmtp/checkpoint/format/manifest.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "support/expect_error.h"
-#include "wmtp/checkpoint/damage.h"
+#include "wmtp/checkpoint/format/damage.h"
 #include "wmtp/core/checksum.h"
 
 namespace wmtp::checkpoint {

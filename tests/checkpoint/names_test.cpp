@@ -1,4 +1,4 @@
-#include "wmtp/checkpoint/names.h"
+#include "wmtp/checkpoint/format/names.h"
 
 #include <gtest/gtest.h>
 

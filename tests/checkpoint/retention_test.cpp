@@ -1,4 +1,4 @@
-#include "wmtp/checkpoint/retention.h"
+#include "wmtp/checkpoint/save/retention.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include "checkpoint/tiny_state.h"
 #include "support/crash_store.h"
 #include "support/expect_error.h"
-#include "wmtp/checkpoint/folder.h"
-#include "wmtp/checkpoint/pointer.h"
-#include "wmtp/checkpoint/removal.h"
+#include "wmtp/checkpoint/format/folder.h"
+#include "wmtp/checkpoint/format/pointer.h"
+#include "wmtp/checkpoint/format/removal.h"
 
 namespace wmtp::checkpoint {
 namespace {

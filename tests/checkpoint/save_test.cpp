@@ -1,4 +1,4 @@
-#include "wmtp/checkpoint/save.h"
+#include "wmtp/checkpoint/save/save.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include "support/crash_store.h"
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
-#include "wmtp/checkpoint/folder.h"
-#include "wmtp/checkpoint/shared_probe.h"
+#include "wmtp/checkpoint/format/folder.h"
+#include "wmtp/checkpoint/save/shared_probe.h"
 #include "wmtp/storage/safetensors_header.h"
 
 namespace wmtp::checkpoint {

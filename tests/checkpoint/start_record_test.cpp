@@ -8,7 +8,7 @@
 
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
-#include "wmtp/checkpoint/folder.h"
+#include "wmtp/checkpoint/format/folder.h"
 
 namespace wmtp::checkpoint {
 namespace {

@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "wmtp/checkpoint/reader.h"
-#include "wmtp/checkpoint/save.h"
-#include "wmtp/checkpoint/trainer_state.h"
+#include "wmtp/checkpoint/format/trainer_state.h"
+#include "wmtp/checkpoint/load/reader.h"
+#include "wmtp/checkpoint/save/save.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/rng.h"
 

@@ -1,4 +1,4 @@
-#include "wmtp/checkpoint/trainer_state.h"
+#include "wmtp/checkpoint/format/trainer_state.h"
 
 #include <gtest/gtest.h>
 

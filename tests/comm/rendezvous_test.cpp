@@ -1,4 +1,4 @@
-#include "wmtp/comm/rendezvous.h"
+#include "wmtp/comm/launch/rendezvous.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
-#include "wmtp/comm/network.h"
-#include "wmtp/comm/private_folder.h"
+#include "wmtp/comm/launch/network.h"
+#include "wmtp/comm/launch/private_folder.h"
 #include "wmtp/core/failpoint.h"
 #include "wmtp/core/time.h"
 

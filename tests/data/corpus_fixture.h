@@ -6,7 +6,7 @@
 #include "data/fake_tokenizer.h"
 #include "support/temp_dir.h"
 #include "wmtp/data/corpus.h"
-#include "wmtp/data/dataset.h"
+#include "wmtp/data/plan/dataset.h"
 
 namespace wmtp::data::test {
 

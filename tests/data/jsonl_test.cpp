@@ -9,10 +9,10 @@
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
 #include "wmtp/core/rng.h"
-#include "wmtp/data/index_builder.h"
-#include "wmtp/data/json_scan.h"
-#include "wmtp/data/metadata_json.h"
-#include "wmtp/data/row_schema.h"
+#include "wmtp/data/index/index_builder.h"
+#include "wmtp/data/index/json_scan.h"
+#include "wmtp/data/index/metadata_json.h"
+#include "wmtp/data/index/row_schema.h"
 
 namespace wmtp::data {
 namespace {

@@ -9,8 +9,8 @@
 #include "data/corpus_fixture.h"
 #include "support/expect_error.h"
 #include "wmtp/core/log.h"
-#include "wmtp/data/collate.h"
-#include "wmtp/data/loader.h"
+#include "wmtp/data/plan/collate.h"
+#include "wmtp/data/plan/loader.h"
 
 namespace wmtp::data {
 namespace {

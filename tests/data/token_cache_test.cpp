@@ -9,8 +9,8 @@
 #include "support/expect_error.h"
 #include "wmtp/core/failpoint.h"
 #include "wmtp/core/rng.h"
-#include "wmtp/data/cache_builder.h"
-#include "wmtp/data/text_blocks.h"
+#include "wmtp/data/plan/text_blocks.h"
+#include "wmtp/data/tokens/cache_builder.h"
 
 namespace wmtp::data {
 namespace {

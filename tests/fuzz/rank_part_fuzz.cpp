@@ -1,6 +1,6 @@
 #include "fuzz/whole_manifest.h"
-#include "wmtp/checkpoint/manifest_text.h"
-#include "wmtp/checkpoint/part_merger.h"
+#include "wmtp/checkpoint/format/manifest_text.h"
+#include "wmtp/checkpoint/save/part_merger.h"
 
 WMTP_FUZZ_TARGET(rank_part) {
   using namespace wmtp;

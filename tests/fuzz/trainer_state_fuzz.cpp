@@ -1,5 +1,5 @@
 #include "fuzz/fuzz.h"
-#include "wmtp/checkpoint/trainer_state.h"
+#include "wmtp/checkpoint/format/trainer_state.h"
 
 WMTP_FUZZ_TARGET(trainer_state) {
   using namespace wmtp;

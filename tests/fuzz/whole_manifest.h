@@ -3,7 +3,7 @@
 #include <map>
 
 #include "fuzz/fuzz.h"
-#include "wmtp/checkpoint/manifest.h"
+#include "wmtp/checkpoint/format/manifest.h"
 
 namespace wmtp::fuzz {
 

@@ -8,9 +8,9 @@
 #include <algorithm>
 
 #include "tests/kernels/op_matrix.h"
-#include "wmtp/kernels/checks.h"
 #include "wmtp/kernels/embedding.h"
 #include "wmtp/kernels/rms_norm.h"
+#include "wmtp/kernels/support/checks.h"
 #include "wmtp/kernels/swiglu.h"
 
 namespace wmtp::kernels::testing {

@@ -9,8 +9,8 @@
 #include <algorithm>
 
 #include "tests/kernels/op_matrix.h"
-#include "wmtp/kernels/checks.h"
 #include "wmtp/kernels/rope.h"
+#include "wmtp/kernels/support/checks.h"
 
 namespace wmtp::kernels::testing {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "wmtp/checkpoint/manifest.h"
+#include "wmtp/checkpoint/format/manifest.h"
 #include "wmtp/core/json.h"
 
 namespace wmtp::test {

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "support/temp_dir.h"
-#include "wmtp/checkpoint/reader.h"
+#include "wmtp/checkpoint/load/reader.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/data/demo_corpus.h"
 

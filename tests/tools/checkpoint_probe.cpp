@@ -10,9 +10,9 @@
 #include <map>
 #include <thread>
 
-#include "wmtp/checkpoint/reader.h"
-#include "wmtp/checkpoint/save.h"
-#include "wmtp/checkpoint/trainer_state.h"
+#include "wmtp/checkpoint/format/trainer_state.h"
+#include "wmtp/checkpoint/load/reader.h"
+#include "wmtp/checkpoint/save/save.h"
 #include "wmtp/core/file.h"
 #include "wmtp/storage/atomic_file.h"
 #include "wmtp/storage/safetensors_header.h"

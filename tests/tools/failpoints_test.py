@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "src/wmtp/core/failpoint_points.cpp"
-SECTION_FILE = ROOT / "src/wmtp/data/section_file.cpp"  # puts the names of two points together
+SECTION_FILE = ROOT / "src/wmtp/data/sections/section_file.cpp"  # puts the names of two points together
 
 # It takes its points from the table and asserts for each that its faults were logged.
 MATRIX = ("tests/checkpoint/failpoint_matrix_test.cpp", "EveryPointActionAndRank")

@@ -18,7 +18,7 @@
 #include "wmtp/cli/standard_output.h"
 #include "wmtp/cli/stop_signals.h"
 #include "wmtp/cli/usage_error.h"
-#include "wmtp/comm/launch_env.h"
+#include "wmtp/comm/launch/launch_env.h"
 #include "wmtp/core/failpoint.h"
 #include "wmtp/core/log.h"
 #include "wmtp/storage/cut_mappings.h"

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "wmtp/cli/rank_run.h"
-#include "wmtp/comm/launch_env.h"
+#include "wmtp/comm/launch/launch_env.h"
 #include "wmtp/config/derived.h"
 
 namespace wmtp::cli {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <torch/headeronly/version.h>
 
-#include "wmtp/comm/watchdog_state.h"
+#include "wmtp/comm/watch/watchdog_state.h"
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
 

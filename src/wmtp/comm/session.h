@@ -12,9 +12,9 @@
 
 #include "wmtp/comm/agreement.h"
 #include "wmtp/comm/communicator.h"
-#include "wmtp/comm/launch_env.h"
-#include "wmtp/comm/rendezvous.h"
-#include "wmtp/comm/watchdog.h"
+#include "wmtp/comm/launch/launch_env.h"
+#include "wmtp/comm/launch/rendezvous.h"
+#include "wmtp/comm/watch/watchdog.h"
 #include "wmtp/core/error.h"
 
 namespace wmtp::comm {

@@ -7,11 +7,11 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
-#include "wmtp/data/cache_builder.h"
-#include "wmtp/data/index_builder.h"
-#include "wmtp/data/line_chunks.h"
-#include "wmtp/data/row_schema.h"
-#include "wmtp/data/source_file.h"
+#include "wmtp/data/index/index_builder.h"
+#include "wmtp/data/index/line_chunks.h"
+#include "wmtp/data/index/row_schema.h"
+#include "wmtp/data/index/source_file.h"
+#include "wmtp/data/tokens/cache_builder.h"
 
 namespace wmtp::data {
 

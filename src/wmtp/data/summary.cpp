@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "wmtp/data/truncation.h"
+#include "wmtp/data/tokens/truncation.h"
 #include "wmtp/tokenizer/stream_decoder.h"
 
 namespace wmtp::data {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "wmtp/core/json.h"
-#include "wmtp/data/dataset.h"
+#include "wmtp/data/plan/dataset.h"
 #include "wmtp/tokenizer/tokenizer.h"
 
 namespace wmtp::data {

@@ -5,8 +5,8 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/kernels/attention_aten.h"
-#include "wmtp/kernels/checks.h"
 #include "wmtp/kernels/cpu/definitions.h"
+#include "wmtp/kernels/support/checks.h"
 
 namespace wmtp::kernels {
 namespace {

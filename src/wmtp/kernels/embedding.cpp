@@ -2,9 +2,9 @@
 
 #include <ATen/ops/sort.h>
 
-#include "wmtp/kernels/checks.h"
 #include "wmtp/kernels/cpu/definitions.h"
-#include "wmtp/kernels/cuda_launch.h"
+#include "wmtp/kernels/support/checks.h"
+#include "wmtp/kernels/support/cuda_launch.h"
 
 namespace wmtp::kernels {
 namespace {

@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "wmtp/core/error.h"
-#include "wmtp/kernels/checks.h"
 #include "wmtp/kernels/cross_entropy.h"
 #include "wmtp/kernels/gemm.h"
+#include "wmtp/kernels/support/checks.h"
 
 namespace wmtp::kernels {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/kernels/cpu/definitions.h"
-#include "wmtp/kernels/cuda_launch.h"
+#include "wmtp/kernels/support/cuda_launch.h"
 
 namespace wmtp::kernels {
 namespace {

@@ -4,7 +4,7 @@
 #pragma once
 #include <cstdint>
 
-#include "wmtp/kernels/checks.h"
+#include "wmtp/kernels/support/checks.h"
 #include "wmtp/tensor/tensor.h"
 
 namespace wmtp::kernels {

@@ -1,9 +1,9 @@
 #include "wmtp/kernels/swiglu.h"
 
-#include "wmtp/kernels/checks.h"
 #include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cpu/fast.h"
-#include "wmtp/kernels/cuda_launch.h"
+#include "wmtp/kernels/support/checks.h"
+#include "wmtp/kernels/support/cuda_launch.h"
 
 namespace wmtp::kernels {
 namespace {

@@ -1,10 +1,10 @@
 #include "wmtp/kernels/top_k.h"
 
 #include "wmtp/core/error.h"
-#include "wmtp/kernels/checks.h"
 #include "wmtp/kernels/cpu/definitions.h"
-#include "wmtp/kernels/cuda_launch.h"
 #include "wmtp/kernels/responses.h"
+#include "wmtp/kernels/support/checks.h"
+#include "wmtp/kernels/support/cuda_launch.h"
 
 namespace wmtp::kernels {
 namespace {

@@ -35,7 +35,7 @@ struct OpenedAdapter {
 // A folder with an adapter's configuration and no model's.
 bool is_adapter_folder(const std::filesystem::path& path);
 
-// Reads headers only. Error config for what wmtp does not have (checkpoint/peft_config.h), for
+// Reads headers only. Error config for what wmtp does not have (weights/peft_config.h), for
 // adapters of other modules, and for tensors that are missing, unexpected or misshapen for
 // `config`; Error data for damaged files. Adapters of extra heads that the model lacks are left
 // out with a warning.

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "wmtp/checkpoint/reader.h"
+#include "wmtp/checkpoint/load/reader.h"
 #include "wmtp/core/error.h"
 #include "wmtp/model/hf_config.h"
 #include "wmtp/model/presets.h"

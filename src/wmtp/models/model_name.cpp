@@ -1,7 +1,7 @@
 #include "wmtp/models/model_name.h"
 
-#include "wmtp/checkpoint/names.h"
-#include "wmtp/checkpoint/reader.h"
+#include "wmtp/checkpoint/format/names.h"
+#include "wmtp/checkpoint/load/reader.h"
 #include "wmtp/config/derived.h"
 #include "wmtp/core/error.h"
 #include "wmtp/models/export_mark.h"

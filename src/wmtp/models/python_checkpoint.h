@@ -1,4 +1,4 @@
-// Training checkpoints of the Python project (checkpoint/torch_checkpoint.h) as models: critics,
+// Training checkpoints of the Python project (weights/torch_checkpoint.h) as models: critics,
 // adapters of policies and references, whole policies.
 #pragma once
 #include <memory>

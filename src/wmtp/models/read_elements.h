@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "wmtp/checkpoint/reader.h"
+#include "wmtp/checkpoint/load/reader.h"
 #include "wmtp/tensor/tensor.h"
 
 namespace wmtp::models {

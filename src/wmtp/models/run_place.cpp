@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "wmtp/checkpoint/folder.h"
-#include "wmtp/checkpoint/names.h"
-#include "wmtp/checkpoint/reader.h"
+#include "wmtp/checkpoint/format/folder.h"
+#include "wmtp/checkpoint/format/names.h"
+#include "wmtp/checkpoint/load/reader.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/file.h"
 #include "wmtp/core/log.h"

@@ -7,8 +7,8 @@
 
 #include "wmtp/config/derived.h"
 #include "wmtp/data/first_look.h"
+#include "wmtp/data/index/source_file.h"
 #include "wmtp/data/options_from_config.h"
-#include "wmtp/data/source_file.h"
 #include "wmtp/model/presets.h"
 #include "wmtp/models/open_model.h"
 #include "wmtp/models/trainable.h"

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "wmtp/data/host_batch.h"
-#include "wmtp/data/signal_cache.h"
+#include "wmtp/data/plan/host_batch.h"
+#include "wmtp/data/plan/signal_cache.h"
 #include "wmtp/model/batch.h"
 #include "wmtp/models/upload.h"
 #include "wmtp/tensor/tensor.h"

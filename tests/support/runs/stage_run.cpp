@@ -3,7 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include "wmtp/core/rng.h"
-#include "wmtp/data/truncation.h"
+#include "wmtp/data/tokens/truncation.h"
 #include "wmtp/model/presets.h"
 
 namespace wmtp::test {

@@ -12,11 +12,11 @@
 #include "wmtp/core/error.h"
 #include "wmtp/core/rng.h"
 #include "wmtp/core/time.h"
-#include "wmtp/data/cache_builder.h"
 #include "wmtp/data/demo_corpus.h"
-#include "wmtp/data/index_builder.h"
-#include "wmtp/data/loader.h"
-#include "wmtp/data/row_schema.h"
+#include "wmtp/data/index/index_builder.h"
+#include "wmtp/data/index/row_schema.h"
+#include "wmtp/data/plan/loader.h"
+#include "wmtp/data/tokens/cache_builder.h"
 
 namespace wmtp::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "wmtp/cli/commands/checkpoint.h"
-#include "wmtp/comm/launch_env.h"
+#include "wmtp/comm/launch/launch_env.h"
 #include "wmtp/core/error.h"
 #include "wmtp/exports/from_source.h"
 

@@ -6,7 +6,7 @@
 #include <iostream>
 
 #include "wmtp/cli/commands/checkpoint.h"
-#include "wmtp/comm/launch_env.h"
+#include "wmtp/comm/launch/launch_env.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/error.h"
 #include "wmtp/models/adapter_folder.h"

@@ -2,8 +2,8 @@
 
 #include <iostream>
 
-#include "wmtp/checkpoint/reader.h"
-#include "wmtp/checkpoint/trainer_state.h"
+#include "wmtp/checkpoint/format/trainer_state.h"
+#include "wmtp/checkpoint/load/reader.h"
 #include "wmtp/cli/commands/checkpoint.h"
 
 namespace wmtp::cli {

@@ -5,7 +5,7 @@
 #include <array>
 #include <iostream>
 
-#include "wmtp/checkpoint/listing.h"
+#include "wmtp/checkpoint/load/listing.h"
 #include "wmtp/cli/commands/checkpoint.h"
 #include "wmtp/models/run_place.h"
 

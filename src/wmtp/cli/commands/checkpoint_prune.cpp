@@ -3,9 +3,9 @@
 #include <iostream>
 #include <optional>
 
-#include "wmtp/checkpoint/folder.h"
-#include "wmtp/checkpoint/retention.h"
+#include "wmtp/checkpoint/format/folder.h"
 #include "wmtp/checkpoint/run_lock.h"
+#include "wmtp/checkpoint/save/retention.h"
 #include "wmtp/cli/commands/checkpoint.h"
 #include "wmtp/core/error.h"
 #include "wmtp/models/run_place.h"

@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <iostream>
 
-#include "wmtp/checkpoint/folder.h"
-#include "wmtp/checkpoint/reader.h"
+#include "wmtp/checkpoint/format/folder.h"
+#include "wmtp/checkpoint/load/reader.h"
 #include "wmtp/cli/commands/checkpoint.h"
 #include "wmtp/core/error.h"
 #include "wmtp/models/run_place.h"

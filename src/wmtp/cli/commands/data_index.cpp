@@ -8,9 +8,9 @@
 #include "wmtp/cli/commands/data.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/time.h"
-#include "wmtp/data/index_builder.h"
-#include "wmtp/data/metadata_json.h"
-#include "wmtp/data/source_file.h"
+#include "wmtp/data/index/index_builder.h"
+#include "wmtp/data/index/metadata_json.h"
+#include "wmtp/data/index/source_file.h"
 
 namespace wmtp::cli {
 namespace {

@@ -14,7 +14,7 @@
 #include "wmtp/cli/report.h"
 #include "wmtp/cli/versions.h"
 #include "wmtp/comm/self_test.h"
-#include "wmtp/config/problems.h"
+#include "wmtp/config/yaml/problems.h"
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
 

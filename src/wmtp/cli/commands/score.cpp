@@ -9,7 +9,7 @@
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
-#include "wmtp/models/score.h"
+#include "wmtp/models/scoring/score.h"
 #include "wmtp/tensor/host_memory.h"
 
 namespace wmtp::cli {

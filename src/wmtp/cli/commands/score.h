@@ -6,7 +6,7 @@
 
 #include "wmtp/cli/command.h"
 #include "wmtp/cli/config_flags.h"
-#include "wmtp/models/score_lines.h"
+#include "wmtp/models/scoring/score_lines.h"
 #include "wmtp/storage/atomic_file.h"
 
 namespace wmtp::cli {

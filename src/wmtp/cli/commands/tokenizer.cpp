@@ -11,8 +11,8 @@
 #include "wmtp/cli/standard_output.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/json.h"
+#include "wmtp/tokenizer/text/unicode.h"
 #include "wmtp/tokenizer/tokenizer.h"
-#include "wmtp/tokenizer/unicode.h"
 
 namespace wmtp::cli {
 namespace {

@@ -7,8 +7,8 @@
 #include "wmtp/cli/command.h"
 #include "wmtp/cli/config_flags.h"
 #include "wmtp/cli/run_outlook.h"
-#include "wmtp/config/describe.h"
-#include "wmtp/config/problems.h"
+#include "wmtp/config/tables/describe.h"
+#include "wmtp/config/yaml/problems.h"
 #include "wmtp/core/log.h"
 #include "wmtp/core/printable.h"
 

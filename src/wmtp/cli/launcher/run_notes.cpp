@@ -1,6 +1,6 @@
 #include "wmtp/cli/launcher/run_notes.h"
 
-#include "wmtp/checkpoint/folder.h"
+#include "wmtp/checkpoint/format/folder.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/json.h"
 #include "wmtp/storage/atomic_file.h"

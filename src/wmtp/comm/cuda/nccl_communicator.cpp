@@ -5,7 +5,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "wmtp/comm/c10d_communicator.h"
-#include "wmtp/comm/launch_env.h"
+#include "wmtp/comm/launch/launch_env.h"
 #include "wmtp/comm/store_body.h"
 #include "wmtp/core/error.h"
 

@@ -5,12 +5,12 @@
 
 #include <utility>
 
-#include "wmtp/checkpoint/folder.h"
-#include "wmtp/checkpoint/listing.h"
-#include "wmtp/checkpoint/retention.h"
-#include "wmtp/checkpoint/shared_probe.h"
+#include "wmtp/checkpoint/format/folder.h"
+#include "wmtp/checkpoint/format/trainer_state.h"
+#include "wmtp/checkpoint/load/listing.h"
+#include "wmtp/checkpoint/save/retention.h"
+#include "wmtp/checkpoint/save/shared_probe.h"
 #include "wmtp/checkpoint/start_record.h"
-#include "wmtp/checkpoint/trainer_state.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"

@@ -13,9 +13,9 @@
 #include <thread>
 #include <vector>
 
-#include "wmtp/checkpoint/load.h"
-#include "wmtp/checkpoint/pointer.h"
-#include "wmtp/checkpoint/save.h"
+#include "wmtp/checkpoint/format/pointer.h"
+#include "wmtp/checkpoint/load/load.h"
+#include "wmtp/checkpoint/save/save.h"
 #include "wmtp/comm/session.h"
 #include "wmtp/config/load.h"
 #include "wmtp/run/checkpoints/save_outcome.h"

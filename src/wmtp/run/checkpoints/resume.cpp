@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <map>
 
-#include "wmtp/checkpoint/folder.h"
-#include "wmtp/checkpoint/names.h"
-#include "wmtp/checkpoint/trainer_state.h"
+#include "wmtp/checkpoint/format/folder.h"
+#include "wmtp/checkpoint/format/names.h"
+#include "wmtp/checkpoint/format/trainer_state.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
 #include "wmtp/models/base_fingerprint.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "wmtp/checkpoint/reader.h"
+#include "wmtp/checkpoint/load/reader.h"
 #include "wmtp/comm/session.h"
 #include "wmtp/config/load.h"
 #include "wmtp/run/checkpoints/checkpointer.h"

@@ -3,7 +3,7 @@
 #pragma once
 #include <vector>
 
-#include "wmtp/checkpoint/shard_writer.h"
+#include "wmtp/checkpoint/save/shard_writer.h"
 #include "wmtp/run/checkpoints/state_tensors.h"
 
 namespace wmtp::run {

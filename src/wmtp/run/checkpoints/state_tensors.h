@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "wmtp/checkpoint/names.h"
+#include "wmtp/checkpoint/format/names.h"
 #include "wmtp/layout/shard_plan.h"
 #include "wmtp/training/assemble.h"
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "wmtp/data/cursor.h"
+#include "wmtp/data/plan/cursor.h"
 
 namespace wmtp::run {
 

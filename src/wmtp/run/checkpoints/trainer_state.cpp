@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "wmtp/checkpoint/trainer_state.h"
+#include "wmtp/checkpoint/format/trainer_state.h"
 #include "wmtp/core/error.h"
 
 namespace wmtp::run {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "wmtp/data/truncation.h"
+#include "wmtp/data/tokens/truncation.h"
 
 namespace wmtp::run {
 namespace {

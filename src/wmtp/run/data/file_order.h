@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "wmtp/data/dataset.h"
-#include "wmtp/data/step_planner.h"
+#include "wmtp/data/plan/dataset.h"
+#include "wmtp/data/plan/step_planner.h"
 
 namespace wmtp::run {
 

@@ -4,8 +4,8 @@
 
 #include "wmtp/comm/communicator.h"
 #include "wmtp/config/config.h"
-#include "wmtp/data/dataset.h"
-#include "wmtp/data/loader.h"
+#include "wmtp/data/plan/dataset.h"
+#include "wmtp/data/plan/loader.h"
 #include "wmtp/run/plan/model_plan.h"
 #include "wmtp/tokenizer/tokenizer.h"
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <optional>
 
-#include "wmtp/data/loader.h"
+#include "wmtp/data/plan/loader.h"
 #include "wmtp/training/device_batch.h"
 #include "wmtp/training/step.h"
 

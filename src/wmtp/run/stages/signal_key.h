@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "wmtp/data/dataset.h"
+#include "wmtp/data/plan/dataset.h"
 #include "wmtp/run/plan/frozen_plan.h"
 
 namespace wmtp::run {

@@ -8,7 +8,7 @@
 #include "wmtp/comm/session.h"
 #include "wmtp/config/config.h"
 #include "wmtp/core/json.h"
-#include "wmtp/models/score_lines.h"
+#include "wmtp/models/scoring/score_lines.h"
 #include "wmtp/run/data/run_data.h"
 #include "wmtp/run/data/step_reader.h"
 #include "wmtp/run/plan/model_plan.h"

@@ -7,7 +7,7 @@
 
 #include "wmtp/comm/communicator.h"
 #include "wmtp/config/config.h"
-#include "wmtp/data/signal_cache.h"
+#include "wmtp/data/plan/signal_cache.h"
 #include "wmtp/run/data/run_data.h"
 #include "wmtp/run/data/step_reader.h"
 
