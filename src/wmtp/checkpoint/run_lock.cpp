@@ -43,7 +43,7 @@ std::optional<LockHolder> read_holder(int fd) {
   return holder;
 }
 
-[[noreturn]] void refuse(const std::filesystem::path& path, const std::optional<LockHolder>& holder,
+[[noreturn]] void refuse_lock(const std::filesystem::path& path, const std::optional<LockHolder>& holder,
                          std::string_view hint) {
   const std::string who =
       holder ? fmt::format("run {} (host {}, pid {})", holder->run_id, holder->host, holder->pid)
@@ -125,7 +125,7 @@ RunLock::RunLock(const std::filesystem::path& save_dir, std::string_view model,
     if (try_lock(me, force)) return;
     std::this_thread::sleep_for(kPause);
   }
-  refuse(path_, std::nullopt, "it names no holder: if no run saves here, remove that file");
+  refuse_lock(path_, std::nullopt, "it names no holder: if no run saves here, remove that file");
 }
 
 bool RunLock::try_lock(const LockHolder& me, bool force) {
@@ -134,9 +134,9 @@ bool RunLock::try_lock(const LockHolder& me, bool force) {
   const auto holder = read_holder(file_.get());
   if (!locked) {
     if (!holder) return false;  // it is letting go
-    if (!force) refuse(path_, holder, "stop that run first, or save to another folder");
+    if (!force) refuse_lock(path_, holder, "stop that run first, or save to another folder");
     if (holder->host == me.host && is_alive(*holder))
-      refuse(path_, holder, "it is alive: --force-unlock takes over stale locks only");
+      refuse_lock(path_, holder, "it is alive: --force-unlock takes over stale locks only");
     failpoint::pass("lock.break");
     // Held by a host that is gone; start over with a file of our own.
     if (same_file(file_.get(), path_)) ::unlink(path_.c_str());
@@ -144,7 +144,7 @@ bool RunLock::try_lock(const LockHolder& me, bool force) {
   }
   if (!same_file(file_.get(), path_)) return false;  // removed between open and lock
   if (holder && holder->host != me.host && holder->run_id != me.run_id && !force)
-    refuse(path_, holder, "if that run is dead, --force-unlock takes its place");
+    refuse_lock(path_, holder, "if that run is dead, --force-unlock takes its place");
   const std::string line = fmt::format("{} {} {}\n", me.host, me.pid, me.run_id);
   int code = ::ftruncate(file_.get(), 0) == 0
                  ? failpoint::error_number(failpoint::pass("lock.write"))

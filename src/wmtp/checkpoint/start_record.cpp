@@ -66,7 +66,7 @@ void write(const std::filesystem::path& path, const Record& record) {
   storage::write_file_atomically(path, json.dump() + "\n");
 }
 
-[[noreturn]] void refuse(const std::filesystem::path& path, const Record& record) {
+[[noreturn]] void refuse_start(const std::filesystem::path& path, const Record& record) {
   std::vector<std::string> starts;
   for (const Start& start : record.starts)
     starts.push_back(
@@ -98,7 +98,7 @@ void record_start(const StartRequest& request) {
   const bool progress =
       request.newest_step && (!record.newest_step || *request.newest_step > *record.newest_step);
   if (progress || record.config != request.config) record.starts.clear();
-  if (record.starts.size() >= kMaxFruitlessStarts) refuse(path, record);
+  if (record.starts.size() >= kMaxFruitlessStarts) refuse_start(path, record);
   record.config = request.config;
   record.newest_step = request.newest_step;
   record.starts.push_back({utc_timestamp(), request.me});

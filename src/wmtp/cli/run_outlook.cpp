@@ -17,7 +17,7 @@ struct PlannedPlace {
   bool limit_known = true;
 };
 
-PlannedPlace place_of(const config::Config& config, int ranks) {
+PlannedPlace planned_place(const config::Config& config, int ranks) {
   PlannedPlace place;
   place.site.world = ranks;
   place.site.environment = comm::process_environment();
@@ -51,7 +51,7 @@ const config::ResolvedKey* key_of(const config::ResolvedConfig& resolved,
   return found;
 }
 
-ShownProblem shown(const config::ResolvedConfig& resolved, const run::InputProblem& problem,
+ShownProblem shown_problem(const config::ResolvedConfig& resolved, const run::InputProblem& problem,
                    const std::string& stage_file) {
   const config::ResolvedKey* key = key_of(resolved, problem);
   ShownProblem one{problem.kind, stage_file, problem.fact, problem.hint};
@@ -61,7 +61,7 @@ ShownProblem shown(const config::ResolvedConfig& resolved, const run::InputProbl
   return one;
 }
 
-double gib(std::int64_t bytes) {
+double in_gib(std::int64_t bytes) {
   return static_cast<double>(bytes) / (1 << 30);
 }
 
@@ -80,7 +80,7 @@ CheckedRun check_files(const config::ResolvedConfig& resolved, int ranks, bool r
   checked.accumulation = config::accumulation_steps(config, ranks);
   run::RunCheck check;
   if (read_files) {
-    const PlannedPlace place = place_of(config, ranks);
+    const PlannedPlace place = planned_place(config, ranks);
     check = run::check_run(config, place.site, place.other_machine);
     checked.device = place.site.device.is_cuda() ? "cuda" : "cpu";
     if (place.limit_known) checked.memory_bytes = place.site.memory_bytes;
@@ -91,7 +91,7 @@ CheckedRun check_files(const config::ResolvedConfig& resolved, int ranks, bool r
   }
   checked.outlook = check.outlook;
   for (const run::InputProblem& problem : check.problems)
-    checked.problems.push_back(shown(resolved, problem, stage_file));
+    checked.problems.push_back(shown_problem(resolved, problem, stage_file));
   return checked;
 }
 
@@ -112,10 +112,10 @@ std::string CheckedRun::text(const config::Config& config) const {
                          *outlook.parameters);
   if (outlook.memory_bytes && memory_bytes > 0)
     lines += fmt::format("memory: {:.2f} GiB of {:.2f} GiB a rank ({})\n",
-                         gib(*outlook.memory_bytes), gib(memory_bytes), device);
+                         in_gib(*outlook.memory_bytes), in_gib(memory_bytes), device);
   else if (outlook.memory_bytes)
     lines += fmt::format("memory: {:.2f} GiB a rank ({}, of which there is none here)\n",
-                         gib(*outlook.memory_bytes), device);
+                         in_gib(*outlook.memory_bytes), device);
   return lines + fmt::format("ranks: {}\n", ranks);
 }
 

@@ -9,7 +9,7 @@
 namespace wmtp::kernels {
 namespace {
 
-void check(const AdamW& args) {
+void check_adamw(const AdamW& args) {
   const Demands demands("adamw", args.param);
   const DType dtype = args.param.scalar_type();
   const std::int64_t size = args.param.numel();
@@ -28,7 +28,7 @@ void check(const AdamW& args) {
   if (args.compute_copy.defined()) demands.gradient("compute_copy", args.compute_copy, {size});
 }
 
-void on_gpu(const AdamW& a) {
+void adamw_on_gpu(const AdamW& a) {
   CudaAdamW args{};
   args.grad_element = element_of("adamw", a.grad);
   args.copy_element =
@@ -56,9 +56,9 @@ void on_gpu(const AdamW& a) {
 }  // namespace
 
 void adamw(const AdamW& args) {
-  check(args);
+  check_adamw(args);
   if (args.param.numel() == 0) return;
-  if (args.param.is_cuda()) return on_gpu(args);
+  if (args.param.is_cuda()) return adamw_on_gpu(args);
   if (args.param.scalar_type() == kBFloat16) return cpu::adamw_rounded(args);
   if (is_double_on_cpu("adamw", args.param)) return cpu::adamw<double>(args);
   cpu::fast::adamw(args);

@@ -16,7 +16,7 @@ std::uint64_t first_kept(double p) {
   return static_cast<std::uint64_t>(std::max(0.0, std::ceil(p * 0x1p32 - 0.5)));
 }
 
-void on_gpu(const Tensor& x_NI, const DropoutMask& mask, const Tensor& out_NI) {
+void dropout_on_gpu(const Tensor& x_NI, const DropoutMask& mask, const Tensor& out_NI) {
   CudaDropout args{};
   args.element = element_of("dropout", x_NI);
   args.x = data_of(x_NI), args.out = data_of(out_NI);
@@ -42,7 +42,7 @@ void dropout(const Tensor& x_NI, const DropoutMask& mask, const Tensor& out_NI) 
       .vector("streams", mask.streams_D, mask.streams_D.numel(), kInt64);
   WMTP_CHECK(mask.p >= 0 && mask.p < 1, "dropout: p must lie in [0, 1)");
   if (x_NI.numel() == 0) return;
-  if (x_NI.is_cuda()) return on_gpu(x_NI, mask, out_NI);
+  if (x_NI.is_cuda()) return dropout_on_gpu(x_NI, mask, out_NI);
   x_NI.scalar_type() == kFloat64 ? cpu::dropout<double>(x_NI, mask, out_NI)
                                  : cpu::dropout<float>(x_NI, mask, out_NI);
 }

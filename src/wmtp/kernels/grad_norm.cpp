@@ -8,7 +8,7 @@
 namespace wmtp::kernels {
 namespace {
 
-void on_gpu(const Tensor& flat, const Tensor& out) {
+void grad_norm_on_gpu(const Tensor& flat, const Tensor& out) {
   const Tensor partial = at::empty({kMaxPartialBlocks}, out.options());
   const CudaSquaredNorm args{element_of("add_squared_norm", flat), data_of(flat),
                              partial.data_ptr<double>(), out.data_ptr<double>(), flat.numel()};
@@ -22,7 +22,7 @@ void add_squared_norm(const Tensor& flat, const Tensor& out) {
   const DType dtype = flat.scalar_type();
   demands.vector("flat", flat, flat.numel(), dtype).scalar("out", out, kFloat64);
   if (flat.numel() == 0) return;
-  if (flat.is_cuda()) return on_gpu(flat, out);
+  if (flat.is_cuda()) return grad_norm_on_gpu(flat, out);
   if (dtype == kBFloat16) return cpu::fast::add_squared_norm(flat, out);
   if (is_double_on_cpu("add_squared_norm", flat)) return cpu::add_squared_norm<double>(flat, out);
   cpu::fast::add_squared_norm(flat, out);

@@ -29,7 +29,7 @@ std::int64_t chunk_rows(const LinearCrossEntropy& args) {
   return (rows + num_chunks - 1) / num_chunks;
 }
 
-void check(const LinearCrossEntropy& args) {
+void check_linear_cross_entropy(const LinearCrossEntropy& args) {
   const Demands demands("linear_cross_entropy", args.hidden_ND);
   const DType dtype = args.hidden_ND.scalar_type();
   const std::int64_t features = args.hidden_ND.size(1);
@@ -42,7 +42,7 @@ void check(const LinearCrossEntropy& args) {
   WMTP_CHECK(args.weight_VD.size(0) > 0, "linear_cross_entropy: an empty vocabulary");
 }
 
-void check(const LinearCrossEntropy& args, const LinearCrossEntropyGrads& grads) {
+void check_linear_cross_entropy(const LinearCrossEntropy& args, const LinearCrossEntropyGrads& grads) {
   const Demands demands("linear_cross_entropy", args.hidden_ND);
   const DType dtype = args.hidden_ND.scalar_type();
   demands.vector("scale", grads.scale_M, args.targets_M.size(0), statistics_dtype(dtype))
@@ -126,13 +126,13 @@ Tensor run(const LinearCrossEntropy& args, const LinearCrossEntropyGrads* grads)
 }  // namespace
 
 Tensor nll(const LinearCrossEntropy& args) {
-  check(args);
+  check_linear_cross_entropy(args);
   return run(args, nullptr);
 }
 
 Tensor nll_and_grad(const LinearCrossEntropy& args, const LinearCrossEntropyGrads& grads) {
-  check(args);
-  check(args, grads);
+  check_linear_cross_entropy(args);
+  check_linear_cross_entropy(args, grads);
   return run(args, &grads);
 }
 

@@ -7,7 +7,7 @@
 namespace wmtp::kernels {
 namespace {
 
-void on_gpu(const Tensor& values_N, const Responses& responses, const Tensor& stats_DS) {
+void response_stats_on_gpu(const Tensor& values_N, const Responses& responses, const Tensor& stats_DS) {
   WMTP_CHECK(element_of("response_stats", values_N) == Element::fp32,
              "response_stats: the values are not fp32");
   CudaResponseStats args{};
@@ -27,7 +27,7 @@ void response_stats(const Tensor& values_N, const Responses& responses, const Te
   demands.matrix("stats", stats_DS, responses.num_docs(), kNumResponseStats, kFloat64)
       .gradient("stats", stats_DS, {responses.num_docs(), kNumResponseStats});
   if (responses.num_docs() == 0) return;
-  if (values_N.is_cuda()) return on_gpu(values_N, responses, stats_DS);
+  if (values_N.is_cuda()) return response_stats_on_gpu(values_N, responses, stats_DS);
   is_double_on_cpu("response_stats", values_N)
       ? cpu::response_stats<double>(values_N, responses, stats_DS)
       : cpu::response_stats<float>(values_N, responses, stats_DS);

@@ -100,7 +100,7 @@ model::LoraConfig lora_of(const weights::PeftConfig& peft, const Adapted& adapte
   return model::checked(std::move(lora), config);
 }
 
-void check(const fs::path& folder, const OpenedAdapter& opened, const model::ModelConfig& config) {
+void check_adapter(const fs::path& folder, const OpenedAdapter& opened, const model::ModelConfig& config) {
   weights::WeightExpectations expected;
   expected.origin = "adapter " + folder.string();
   expected.units.push_back({"adapters", adapter_params(config, opened.lora)});
@@ -153,7 +153,7 @@ OpenedAdapter open_adapter(const fs::path& folder, const model::ModelConfig& con
   opened.value_head = value_head_of(folder);
   opened.weights = weights::rename(open_files(folder, config.n_future > 1), our_name);
   opened.lora = lora_of(peft, adapted_modules(*opened.weights, peft.targets, config), config);
-  check(folder, opened, config);
+  check_adapter(folder, opened, config);
   return opened;
 }
 

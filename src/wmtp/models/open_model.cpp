@@ -39,7 +39,7 @@ void read_hf(OpenedModel& opened) {
     weights::add_weights_file(opened.folder, kValueHeadFile);
 }
 
-void check(const OpenedModel& opened) {
+void check_opened(const OpenedModel& opened) {
   weights::WeightExpectations expected;
   expected.origin = opened.folder.folder.string();
   expected.units = model::model_units(opened.config);
@@ -66,7 +66,7 @@ void read_config(OpenedModel& opened, const std::string& name) {
 }
 
 // What the adapter's configuration calls its base, as a name that open_model takes.
-std::string base_of(const fs::path& adapter) {
+std::string base_of_adapter(const fs::path& adapter) {
   const std::string named = weights::read_peft_config(adapter / kAdapterConfigFile).base_model;
   if (named.empty())
     throw Error(ErrorKind::config, "peft",
@@ -78,7 +78,7 @@ std::string base_of(const fs::path& adapter) {
 
 OpenedModel open_adapted(const fs::path& path, const weights::Environment& environment,
                          const std::string& base_model) {
-  const std::string base = base_model.empty() ? base_of(path) : base_model;
+  const std::string base = base_model.empty() ? base_of_adapter(path) : base_model;
   OpenedModel opened;
   try {
     const fs::path base_path = weights::locate_model(base, environment);
@@ -120,7 +120,7 @@ OpenedModel open_plain(weights::ModelFolder folder, const std::string& name) {
   if (opened.folder.meta_names)
     opened.folder.weights =
         weights::rename(std::move(opened.folder.weights), model::meta_name_map(opened.config));
-  check(opened);
+  check_opened(opened);
   return opened;
 }
 

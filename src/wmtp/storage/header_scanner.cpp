@@ -27,7 +27,7 @@ void append_utf8(std::string& out, std::uint32_t code) {
   }
 }
 
-std::string shown(char c) {
+std::string shown_char(char c) {
   const auto code = static_cast<unsigned char>(c);
   return code < 0x20 || code > 0x7e ? fmt::format("byte 0x{:02x}", code) : fmt::format("'{}'", c);
 }
@@ -56,7 +56,7 @@ bool HeaderScanner::take(char c) {
 void HeaderScanner::expect(char c) {
   if (take(c)) return;
   refuse(fmt::format("expected '{}', found {}", c,
-                     at_ == text_.size() ? "the end" : shown(text_[at_])));
+                     at_ == text_.size() ? "the end" : shown_char(text_[at_])));
 }
 
 std::uint32_t HeaderScanner::hex4() {
@@ -127,7 +127,7 @@ std::uint64_t HeaderScanner::integer() {
 
 void HeaderScanner::end() {
   skip_space();
-  if (at_ != text_.size()) refuse(fmt::format("{} after the end of the object", shown(text_[at_])));
+  if (at_ != text_.size()) refuse(fmt::format("{} after the end of the object", shown_char(text_[at_])));
 }
 
 std::size_t find_invalid_utf8(std::string_view text) {

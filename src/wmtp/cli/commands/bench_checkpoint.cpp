@@ -238,7 +238,7 @@ void show_json(const CheckpointFlags& flags, const SaveTimes& measured) {
   emit_json("result", fields);
 }
 
-void show(const CheckpointFlags& flags, const SaveTimes& measured, const Session& session) {
+void show_saves(const CheckpointFlags& flags, const SaveTimes& measured, const Session& session) {
   if (session.json) return show_json(flags, measured);
   const double megabytes = static_cast<double>(measured.bytes) / 1e6;
   const double copy_s = median(measured.memcpy_s), blocked_s = median(measured.blocked_s);
@@ -268,7 +268,7 @@ int bench_checkpoint(const Session& session, const CheckpointFlags& flags) {
     if (group.world() > 1)
       throw Error(ErrorKind::config, "bench", "bench checkpoint runs on one rank");
     group.connect();
-    show(flags, Bench(flags, group, device).run(), session);
+    show_saves(flags, Bench(flags, group, device).run(), session);
     return 0;
   });
 }

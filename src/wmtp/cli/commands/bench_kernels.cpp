@@ -65,7 +65,7 @@ double median_seconds(const std::function<void()>& call, int rounds, c10::Device
   return seconds[seconds.size() / 2];
 }
 
-void report(const Session& session, const KernelBenchmark& op, double ours, double aten,
+void report_kernels(const Session& session, const KernelBenchmark& op, double ours, double aten,
             std::string_view dtype) {
   const double rate = op.work / ours;
   if (session.json) {
@@ -101,7 +101,7 @@ int bench_kernels(const Session& session, const KernelFlags& flags) {
     if (op.name.find(flags.only) == std::string::npos) continue;
     const double ours = median_seconds(op.ours, flags.rounds, device);
     const double aten = op.aten ? median_seconds(op.aten, flags.rounds, device) : 0;
-    report(session, op, ours, aten, dtype);
+    report_kernels(session, op, ours, aten, dtype);
   }
   return 0;
 }

@@ -92,7 +92,7 @@ StepCost run_step(parallel::Runtime& runtime, int num_units) {
   return cost;
 }
 
-void report(const RuntimeFlags& flags, const parallel::Runtime& runtime,
+void report_runtime(const RuntimeFlags& flags, const parallel::Runtime& runtime,
             const std::vector<StepCost>& steps) {
   auto per_unit = [&](auto part) {
     std::vector<double> values;
@@ -132,7 +132,7 @@ int bench_runtime(const Session& session, const RuntimeFlags& flags) {
     group.check_order();
     std::vector<StepCost> steps;
     for (int i = 0; i < flags.steps; ++i) steps.push_back(run_step(runtime, flags.units));
-    if (group.rank() == 0) report(flags, runtime, steps);
+    if (group.rank() == 0) report_runtime(flags, runtime, steps);
     return 0;
   });
 }

@@ -26,11 +26,11 @@ DType dtype_of(const ExportFlags& flags, const models::ModelSource& source,
 }
 
 // What was exported in the end: of a run folder or a pointer one of its checkpoints, or its export.
-std::string place_of(const models::ModelSource& source, const ExportFlags& flags) {
+std::string place_of_source(const models::ModelSource& source, const ExportFlags& flags) {
   return source.read_from.empty() ? flags.path : source.read_from.front().string();
 }
 
-void show(const exports::ExportReport& report, const ExportFlags& flags,
+void show_export(const exports::ExportReport& report, const ExportFlags& flags,
           const models::ModelSource& source, DType dtype, const Session& session) {
   nlohmann::ordered_json difference = nullptr, step = nullptr;
   if (report.logit_difference) difference = *report.logit_difference;
@@ -38,7 +38,7 @@ void show(const exports::ExportReport& report, const ExportFlags& flags,
   if (session.json)
     emit_json("result",
               {{"folder", report.folder.string()},
-               {"source", place_of(source, flags)},
+               {"source", place_of_source(source, flags)},
                {"step", step},
                {"format", flags.format},
                {"dtype", name_of(dtype)},
@@ -51,7 +51,7 @@ void show(const exports::ExportReport& report, const ExportFlags& flags,
   else if (!session.quiet)
     std::cout << fmt::format(
         "{}: {}{}: {} tensors, {} bytes in {}; {}\n", report.folder.string(),
-        place_of(source, flags), source.step ? fmt::format(", step {}", *source.step) : "",
+        place_of_source(source, flags), source.step ? fmt::format(", step {}", *source.step) : "",
         report.num_tensors, report.bytes, fmt::join(report.files, ", "),
         !report.verified ? "not verified"
         : report.logit_difference
@@ -73,7 +73,7 @@ int run_export(const ExportFlags& flags, const Session& session) {
   spec.card.base_model = source.base_model.empty() ? flags.path : source.base_model;
   spec.card.source = flags.path;
   const auto report = exports::export_source(source, spec, flags.merge_lora);
-  show(report, flags, source, spec.dtype, session);
+  show_export(report, flags, source, spec.dtype, session);
   return 0;
 }
 

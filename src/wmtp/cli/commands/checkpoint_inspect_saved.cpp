@@ -13,7 +13,7 @@ using checkpoint::Manifest;
 using checkpoint::Part;
 using nlohmann::ordered_json;
 
-void show_tensors(const Manifest& manifest, const Session& session) {
+void show_saved_tensors(const Manifest& manifest, const Session& session) {
   for (const Part part : {Part::model, Part::optim})
     for (const auto& [name, tensor] : manifest.tensors(part)) {
       const auto bytes = storage::tensor_bytes(tensor.dtype, tensor.shape).value_or(0);
@@ -60,7 +60,7 @@ int inspect_saved(const std::filesystem::path& folder, bool tensors, const Sessi
   const Json state =
       checkpoint::parse_trainer_state(reader.text(checkpoint::kTrainerStateFile),
                                       (folder / checkpoint::kTrainerStateFile).string());
-  if (tensors) show_tensors(reader.manifest(), session);
+  if (tensors) show_saved_tensors(reader.manifest(), session);
   const ordered_json facts = summary(folder, reader.manifest(), state);
   if (session.json) {
     emit_json("result", facts, false);

@@ -149,7 +149,7 @@ void list_bad(InspectPage& page, const data::Corpus& corpus) {
   }
 }
 
-int run_inspect(const DataFlags& flags, const Session& session) {
+int inspect_data(const DataFlags& flags, const Session& session) {
   const config::Config config = flags.config.load().config;
   const data::Split split = flags.split == "train" ? data::Split::train : data::Split::validation;
   if (split == data::Split::validation && !config.dataset.validation)
@@ -222,7 +222,7 @@ void add_data_inspect(CLI::App& data, Session& session) {
   command->add_flag("--weights", flags->weights, "One token a line with its target mark");
   command->add_option("--html", flags->html, "Also write the page to this file");
   command->callback([flags, &session] {
-    session.run = [flags, &session] { return run_inspect(*flags, session); };
+    session.run = [flags, &session] { return inspect_data(*flags, session); };
   });
 }
 

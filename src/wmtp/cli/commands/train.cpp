@@ -36,7 +36,7 @@ struct TrainFlags {
   bool allow_fresh_start = false, force_unlock = false;
 };
 
-config::ResolvedConfig load(const TrainFlags& flags, int world) {
+config::ResolvedConfig load_run(const TrainFlags& flags, int world) {
   config::LoadRequest request = flags.config.request();
   auto set = [&request](const char* flag, const char* key, const std::string& value) {
     if (!value.empty()) request.flags.emplace_back(flag, fmt::format("{}={}", key, value));
@@ -165,7 +165,7 @@ int train(const Session& session, const TrainFlags& flags) {
   std::optional<config::ResolvedConfig> resolved;
   RankRun run;
   try {
-    resolved = load(flags, launch.world);
+    resolved = load_run(flags, launch.world);
     run = make_run(launch, resolved->config);
     set_threads(launch, static_cast<int>(resolved->config.runtime.threads));
   } catch (const std::exception& thrown) {

@@ -17,7 +17,7 @@ std::int64_t aligned(std::int64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-std::int64_t bytes_of(const StatePiece& piece) {
+std::int64_t staged_bytes(const StatePiece& piece) {
   return static_cast<std::int64_t>(piece.values.nbytes());
 }
 
@@ -27,7 +27,7 @@ checkpoint::TensorPiece piece_at(const StatePiece& piece, const Tensor& place) {
           piece.shape,
           piece.in_param,
           {static_cast<const std::byte*>(place.const_data_ptr()),
-           static_cast<std::size_t>(bytes_of(piece))}};
+           static_cast<std::size_t>(staged_bytes(piece))}};
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ StagingArena::Staged StagingArena::stage(const std::vector<StatePiece>& pieces,
   std::int64_t needed = 0;
   bool on_gpu = false;
   for (const StatePiece& piece : pieces) {
-    needed += aligned(bytes_of(piece));
+    needed += aligned(staged_bytes(piece));
     on_gpu = on_gpu || piece.values.is_cuda();
   }
   model_.clear();
@@ -67,10 +67,10 @@ StagingArena::Staged StagingArena::stage(const std::vector<StatePiece>& pieces,
   for (const StatePiece& piece : pieces) {
     auto& part = piece.part == checkpoint::Part::model ? model_ : optim_;
     if (copies) {
-      const Tensor place = arena_.narrow(0, at, bytes_of(piece));
+      const Tensor place = arena_.narrow(0, at, staged_bytes(piece));
       place.view(piece.values.scalar_type()).copy_(piece.values, /*non_blocking=*/on_gpu);
       part.push_back(piece_at(piece, place));
-      at += aligned(bytes_of(piece));
+      at += aligned(staged_bytes(piece));
     } else {
       borrowed_.push_back(piece.values.contiguous());
       part.push_back(piece_at(piece, borrowed_.back()));

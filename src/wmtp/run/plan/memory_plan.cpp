@@ -34,7 +34,7 @@ struct Sizes {
   std::int64_t kept_reductions = 0, reduce_slot = 0;
 };
 
-std::int64_t bytes_of(std::int64_t numel, DType dtype) {
+std::int64_t bytes_of_params(std::int64_t numel, DType dtype) {
   return numel * static_cast<std::int64_t>(element_bytes(dtype));
 }
 
@@ -64,7 +64,7 @@ void add_gather(const parallel::ParallelOptions& options, const layout::UnitPlan
   if ((trained.empty() || rules.aliased || rules.copied) && !gathers_frozen) return;
   const std::int64_t numel =
       (rules.copied ? 0 : trained.padded_numel()) + (gathers_frozen ? frozen.padded_numel() : 0);
-  const std::int64_t bytes = bytes_of(numel, rules.compute);
+  const std::int64_t bytes = bytes_of_params(numel, rules.compute);
   if (unit.kept || (options.strategy == parallel::Strategy::shard_grad_op && !gathers_frozen))
     sizes.kept_gathers += bytes;
   else
@@ -73,7 +73,7 @@ void add_gather(const parallel::ParallelOptions& options, const layout::UnitPlan
 
 void add_reduction(const parallel::ParallelOptions& options, const layout::UnitPlan& unit,
                    const UnitRules& rules, Sizes& sizes) {
-  const std::int64_t bytes = bytes_of(unit.trained.padded_numel(), rules.wire);
+  const std::int64_t bytes = bytes_of_params(unit.trained.padded_numel(), rules.wire);
   if (unit.kept || unit.full_precision || options.no_sync)
     sizes.kept_reductions += bytes;
   else
@@ -92,10 +92,10 @@ Sizes measure(const std::vector<layout::UnitSpec>& units, const parallel::Parall
     unit.frozen = frozen[u].frozen;
     const UnitRules rules = rules_of(options, unit);
     const std::int64_t shard = unit.trained.shard_numel();
-    sizes.masters += 3 * bytes_of(shard, rules.master);
-    sizes.grads += bytes_of(shard, kFloat32);
-    if (rules.copied) sizes.copies += bytes_of(shard, rules.compute);
-    sizes.frozen += bytes_of(unit.frozen.shard_numel(), rules.frozen);
+    sizes.masters += 3 * bytes_of_params(shard, rules.master);
+    sizes.grads += bytes_of_params(shard, kFloat32);
+    if (rules.copied) sizes.copies += bytes_of_params(shard, rules.compute);
+    sizes.frozen += bytes_of_params(unit.frozen.shard_numel(), rules.frozen);
     add_gather(options, unit, rules, sizes);
     if (!unsharded || options.offloads()) add_reduction(options, unit, rules, sizes);
   }
@@ -147,7 +147,7 @@ void add_other(const MemoryRequest& request, MemoryPlan& plan) {
 std::int64_t logits_bytes(const MemoryRequest& request, const model::ModelConfig& m, DType dtype) {
   const bool on_cpu = request.parallel.device.is_cpu() && request.parallel.param_dtype == kFloat32;
   return std::min(on_cpu ? kCpuLogitsChunkBytes : kLogitsChunkBytes,
-                  bytes_of(request.tokens * m.vocab_size, dtype));
+                  bytes_of_params(request.tokens * m.vocab_size, dtype));
 }
 
 // A block's forward alone: the stream twice, what attention reads and gives, the feed-forward.
