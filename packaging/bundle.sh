@@ -1,6 +1,6 @@
 #!/bin/bash
 # Makes dist/wmtp-<version>-linux-x86_64/, a folder that runs anywhere torch 2.11.0 is installed:
-#   bin/wmtp  lib/libwmtp_cuda.so (if built)  lib/*.so (ours)  lib/site-packages -> the target's  link-torch.sh
+#   bin/wmtp  bin/wmtp-bench, lib/libwmtp_cuda.so (if built)  lib/*.so (ours)  lib/site-packages -> the target's  link-torch.sh
 # --build DIR          build folder to take from (build)
 # --out DIR            where to put the folder (dist)
 # --site-packages DIR  makes the link now; else run link-torch.sh on the target
@@ -27,6 +27,7 @@ while [ $# -gt 0 ]; do
   esac
 done
 programs=("$build/bin/wmtp")
+[ ! -x "$build/bin/wmtp-bench" ] || programs+=("$build/bin/wmtp-bench")
 for name in $(tr , '\n' <<< "$named" | sort -u); do programs+=("$build/bin/$name"); done
 for program in "${programs[@]}"; do
   [ -x "$program" ] || fail "no $program: run make build first, or ninja -C $build $(basename "$program")"

@@ -1,17 +1,15 @@
+#include "wmtp/bench/save_benchmark.h"
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <iostream>
-#include <numeric>
 #include <span>
 
 #include "wmtp/checkpoint/run_lock.h"
 #include "wmtp/cli/build_info.h"
-#include "wmtp/cli/commands/bench.h"
-#include "wmtp/cli/rank_run.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/time.h"
 #include "wmtp/model/hf_config.h"
@@ -23,17 +21,12 @@
 #include "wmtp/training/assemble.h"
 #include "wmtp/training/objectives/baseline.h"
 
-namespace wmtp::cli {
+namespace wmtp::bench {
 namespace {
 
 namespace fs = std::filesystem;
 
 constexpr const char* kBenchModel = "bench";
-
-struct CheckpointFlags {
-  std::string preset = "small", out, device = "cpu";
-  int rounds = 5, turns = 3, steps = 40, every = 40, batch = 1, seq = 128, threads = 0;
-};
 
 // What a program without checksums, votes or a manifest would do.
 void plain_write(const fs::path& path, std::span<const char> bytes) {
@@ -49,22 +42,9 @@ void plain_write(const fs::path& path, std::span<const char> bytes) {
                 fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)));
 }
 
-struct SaveTimes {
-  std::vector<double> memcpy_s, blocked_s, plain_s, save_s, writer_s;
-  std::vector<double> calm_s, saving_s;  // of each turn
-  int num_saves = 0, num_left_out = 0;
-  std::size_t bytes = 0;
-
-  double slowdown() const { return sum(saving_s) / sum(calm_s) - 1; }
-  double lost_s_per_save() const { return (sum(saving_s) - sum(calm_s)) / num_saves; }
-  static double sum(const std::vector<double>& values) {
-    return std::accumulate(values.begin(), values.end(), 0.0);
-  }
-};
-
-class Bench {
+class SaveBenchmark {
  public:
-  Bench(const CheckpointFlags& flags, comm::ProcessGroupSession& group, c10::Device device)
+  SaveBenchmark(const CheckpointFlags& flags, comm::ProcessGroupSession& group, c10::Device device)
       : flags_(flags),
         config_(model::preset(flags.preset)),
         model_(options(device), {&group.gather_group(), &group.reduce_group()}),
@@ -114,7 +94,7 @@ class Bench {
     site.run_id = site.start_id = run_id();
     site.config_yaml = "{}\n";
     site.model_config = model::hf_config_text(config_, "float32");
-    site.version = kVersion;
+    site.version = cli::kVersion;
     site.strategy = "FULL_SHARD";
     site.keep = 2;
     return site;
@@ -223,83 +203,11 @@ class Bench {
   int step_ = 0;
 };
 
-void show_json(const CheckpointFlags& flags, const SaveTimes& measured) {
-  nlohmann::ordered_json fields{{"preset", flags.preset},        {"bytes", measured.bytes},
-                                {"memcpy_s", measured.memcpy_s}, {"blocked_s", measured.blocked_s},
-                                {"plain_s", measured.plain_s},   {"save_s", measured.save_s},
-                                {"writer_s", measured.writer_s}};
-  if (flags.steps > 0)
-    fields.update({{"calm_s", measured.calm_s},
-                   {"saving_s", measured.saving_s},
-                   {"saves", measured.num_saves},
-                   {"saves_left_out", measured.num_left_out},
-                   {"slowdown", measured.slowdown()},
-                   {"lost_s_per_save", measured.lost_s_per_save()}});
-  emit_json("result", fields);
-}
-
-void show_saves(const CheckpointFlags& flags, const SaveTimes& measured, const Session& session) {
-  if (session.json) return show_json(flags, measured);
-  const double megabytes = static_cast<double>(measured.bytes) / 1e6;
-  const double copy_s = median(measured.memcpy_s), blocked_s = median(measured.blocked_s);
-  const double plain_s = median(measured.plain_s), save_s = median(measured.save_s);
-  std::cout << fmt::format(
-      "{:.0f} MB of state\n"
-      "training waits {:.3f} s for a save, memcpy of as much {:.3f} s: {:.2f} times\n"
-      "save {:.2f} s ({:.0f} MB/s), plain write and fsync {:.2f} s ({:.0f} MB/s): {:.2f} of its "
-      "speed\n",
-      megabytes, blocked_s, copy_s, blocked_s / copy_s, save_s, megabytes / save_s, plain_s,
-      megabytes / plain_s, plain_s / save_s);
-  if (flags.steps > 0)
-    std::cout << fmt::format(
-        "{} steps with {} saves ({} left out): {:+.1f} %, {:.2f} s of training a save\n",
-        flags.turns * flags.steps, measured.num_saves, measured.num_left_out,
-        measured.slowdown() * 100, measured.lost_s_per_save());
-}
-
-int bench_checkpoint(const Session& session, const CheckpointFlags& flags) {
-  keep_freed_host_memory();
-  RankRun run;
-  run.launch = discover_launch();
-  run.options.device = choose_device(run.launch, {flags.device, false});
-  set_threads(run.launch, flags.threads);
-  const c10::Device device = run.options.device;
-  return run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
-    if (group.world() > 1)
-      throw Error(ErrorKind::config, "bench", "bench checkpoint runs on one rank");
-    group.connect();
-    show_saves(flags, Bench(flags, group, device).run(), session);
-    return 0;
-  });
-}
-
 }  // namespace
 
-void add_bench_checkpoint(CLI::App& bench, Session& session) {
-  CLI::App* command = bench.add_subcommand(
-      "checkpoint", "Saves against memcpy and plain writes, and what they cost a run");
-  command->footer(
-      "  wmtp bench checkpoint --out /scratch/bench --preset small --steps 40 --every 40");
-  const auto flags = std::make_shared<CheckpointFlags>();
-  command->add_option("--out", flags->out, "Folder to write to; two checkpoints stay in it")
-      ->required()
-      ->type_name("D");
-  command->add_option("--preset", flags->preset, "Shape of the model")->type_name("NAME");
-  command->add_option("--rounds", flags->rounds, "Saves to time")->check(CLI::PositiveNumber);
-  command->add_option("--steps", flags->steps, "Steps of a turn (0: saves alone)")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--turns", flags->turns, "Turns with saves, and as many without")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--every", flags->every, "Steps between two saves")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--batch", flags->batch, "Rows of a step")->check(CLI::PositiveNumber);
-  command->add_option("--seq", flags->seq, "Tokens of a row")->check(CLI::Range(8, 1 << 20));
-  command->add_option("--device", flags->device, "auto, cuda or cpu");
-  command->add_option("--threads", flags->threads, "Threads (0: automatic)")
-      ->check(CLI::NonNegativeNumber);
-  command->callback([&session, flags] {
-    session.run = [&session, flags] { return bench_checkpoint(session, *flags); };
-  });
+SaveTimes time_saves(const CheckpointFlags& flags, comm::ProcessGroupSession& group,
+                     c10::Device device) {
+  return SaveBenchmark(flags, group, device).run();
 }
 
-}  // namespace wmtp::cli
+}  // namespace wmtp::bench

@@ -1,10 +1,10 @@
 #include <iostream>
 
-#include "wmtp/cli/commands/bench.h"
+#include "wmtp/bench/bench.h"
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/comm/self_test.h"
 
-namespace wmtp::cli {
+namespace wmtp::bench {
 namespace {
 
 struct CommFlags {
@@ -13,32 +13,32 @@ struct CommFlags {
   bool shared_gpu = false;
 };
 
-int bench_comm(const Session& session, const CommFlags& flags) {
-  RankRun run;
-  run.launch = discover_launch();
+int bench_comm(const cli::Session& session, const CommFlags& flags) {
+  cli::RankRun run;
+  run.launch = cli::discover_launch();
   run.allow_shared_gpu = flags.shared_gpu;
-  run.options.device = choose_device(run.launch, {flags.device, flags.shared_gpu});
+  run.options.device = cli::choose_device(run.launch, {flags.device, flags.shared_gpu});
   run.options.backend = flags.backend;
-  set_threads(run.launch, 0);
-  return run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
+  cli::set_threads(run.launch, 0);
+  return cli::run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
     group.connect();
     const comm::SelfTestResult result = comm::run_collective_self_test(group, flags.max_mib << 20);
     if (group.rank() != 0) return 0;
     for (const comm::CollectiveTiming& timing : result.timings)
-      emit_json("result", {{"collective", timing.collective},
-                           {"dtype", timing.dtype},
-                           {"backend", result.backend},
-                           {"world", result.world},
-                           {"bytes", timing.bytes},
-                           {"ms", timing.best_ms},
-                           {"gb_per_s", timing.gb_per_s}});
+      cli::emit_json("result", {{"collective", timing.collective},
+                                {"dtype", timing.dtype},
+                                {"backend", result.backend},
+                                {"world", result.world},
+                                {"bytes", timing.bytes},
+                                {"ms", timing.best_ms},
+                                {"gb_per_s", timing.gb_per_s}});
     return 0;
   });
 }
 
 }  // namespace
 
-void add_bench_comm(CLI::App& bench, Session& session) {
+void add_bench_comm(CLI::App& bench, cli::Session& session) {
   CLI::App* command =
       bench.add_subcommand("comm", "Collectives of all ranks by size; one JSON line each");
   command->footer("  wmtp launch --nproc 4 -- bench comm --max-mib 64");
@@ -54,4 +54,4 @@ void add_bench_comm(CLI::App& bench, Session& session) {
   });
 }
 
-}  // namespace wmtp::cli
+}  // namespace wmtp::bench

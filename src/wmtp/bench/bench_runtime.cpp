@@ -6,12 +6,12 @@
 
 #include <algorithm>
 
-#include "wmtp/cli/commands/bench.h"
+#include "wmtp/bench/bench.h"
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/core/time.h"
 #include "wmtp/parallel/runtime.h"
 
-namespace wmtp::cli {
+namespace wmtp::bench {
 namespace {
 
 struct RuntimeFlags {
@@ -93,35 +93,35 @@ StepCost run_step(parallel::Runtime& runtime, int num_units) {
 }
 
 void report_runtime(const RuntimeFlags& flags, const parallel::Runtime& runtime,
-            const std::vector<StepCost>& steps) {
+                    const std::vector<StepCost>& steps) {
   auto per_unit = [&](auto part) {
     std::vector<double> values;
     for (const StepCost& step : steps) values.push_back(part(step) / (flags.units + 1));
     return median(std::move(values));
   };
-  emit_json("result", {{"strategy", parallel::name_of(runtime.options().strategy)},
-                       {"world", runtime.placement().world},
-                       {"units", flags.units + 1},
-                       {"elements_per_unit", flags.elements},
-                       {"steps", flags.steps},
-                       {"ms_per_unit_and_step", per_unit([](auto& s) { return s.total(); })},
-                       {"own_cpu_ms", per_unit([](auto& s) { return s.own_cpu; })},
-                       {"all_cpu_ms", per_unit([](auto& s) { return s.all_cpu; })},
-                       {"acquire_ms", per_unit([](auto& s) { return s.acquire; })},
-                       {"release_ms", per_unit([](auto& s) { return s.release; })},
-                       {"open_ms", per_unit([](auto& s) { return s.open; })},
-                       {"close_ms", per_unit([](auto& s) { return s.close; })},
-                       {"finish_ms", per_unit([](auto& s) { return s.finish; })}});
+  cli::emit_json("result", {{"strategy", parallel::name_of(runtime.options().strategy)},
+                            {"world", runtime.placement().world},
+                            {"units", flags.units + 1},
+                            {"elements_per_unit", flags.elements},
+                            {"steps", flags.steps},
+                            {"ms_per_unit_and_step", per_unit([](auto& s) { return s.total(); })},
+                            {"own_cpu_ms", per_unit([](auto& s) { return s.own_cpu; })},
+                            {"all_cpu_ms", per_unit([](auto& s) { return s.all_cpu; })},
+                            {"acquire_ms", per_unit([](auto& s) { return s.acquire; })},
+                            {"release_ms", per_unit([](auto& s) { return s.release; })},
+                            {"open_ms", per_unit([](auto& s) { return s.open; })},
+                            {"close_ms", per_unit([](auto& s) { return s.close; })},
+                            {"finish_ms", per_unit([](auto& s) { return s.finish; })}});
 }
 
-int bench_runtime(const Session& session, const RuntimeFlags& flags) {
-  RankRun run;
-  run.launch = discover_launch();
-  run.options.device = choose_device(run.launch, {flags.device, false});
+int bench_runtime(const cli::Session& session, const RuntimeFlags& flags) {
+  cli::RankRun run;
+  run.launch = cli::discover_launch();
+  run.options.device = cli::choose_device(run.launch, {flags.device, false});
   run.options.backend = flags.backend;
-  set_threads(run.launch, 1);
+  cli::set_threads(run.launch, 1);
   const c10::Device device = run.options.device;
-  return run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
+  return cli::run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
     group.connect();
     parallel::ParallelOptions options;
     options.strategy = parallel::strategy_from_name(flags.strategy);
@@ -139,7 +139,7 @@ int bench_runtime(const Session& session, const RuntimeFlags& flags) {
 
 }  // namespace
 
-void add_bench_runtime(CLI::App& bench, Session& session) {
+void add_bench_runtime(CLI::App& bench, cli::Session& session) {
   CLI::App* command = bench.add_subcommand(
       "runtime", "The sharding runtime alone: host time per unit and step; one JSON line");
   command->footer(
@@ -161,4 +161,4 @@ void add_bench_runtime(CLI::App& bench, Session& session) {
   });
 }
 
-}  // namespace wmtp::cli
+}  // namespace wmtp::bench

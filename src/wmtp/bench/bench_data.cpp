@@ -8,7 +8,7 @@
 #include <iostream>
 #include <memory>
 
-#include "wmtp/cli/commands/bench.h"
+#include "wmtp/bench/bench.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/rng.h"
 #include "wmtp/core/time.h"
@@ -18,7 +18,7 @@
 #include "wmtp/data/plan/loader.h"
 #include "wmtp/data/tokens/cache_builder.h"
 
-namespace wmtp::cli {
+namespace wmtp::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -36,7 +36,7 @@ void emit(std::string_view what, nlohmann::ordered_json fields) {
   nlohmann::ordered_json line{{"bench", what}};
   line.update(fields);
   line["peak_rss_mib"] = usage.ru_maxrss / 1024;
-  emit_json("result", line);
+  cli::emit_json("result", line);
 }
 
 double cpu_seconds() {
@@ -229,7 +229,7 @@ int run_bench_data(const BenchDataFlags& flags) {
 
 }  // namespace
 
-void add_bench_data(CLI::App& bench, Session& session) {
+void add_bench_data(CLI::App& bench, cli::Session& session) {
   const auto flags = std::make_shared<BenchDataFlags>();
   CLI::App* command =
       bench.add_subcommand("data", "Reading, indexing, drawing and loading; one JSON line each");
@@ -245,4 +245,4 @@ void add_bench_data(CLI::App& bench, Session& session) {
       [flags, &session] { session.run = [flags] { return run_bench_data(*flags); }; });
 }
 
-}  // namespace wmtp::cli
+}  // namespace wmtp::bench

@@ -8,7 +8,7 @@
 #include "wmtp/tensor/dtype.h"
 #include "wmtp/tensor/tensor.h"
 
-namespace wmtp::cli {
+namespace wmtp::bench {
 
 // The shape of one model's step, as far as the kernels see it.
 struct KernelShape {
@@ -30,4 +30,4 @@ using MakeBenchmark = std::function<KernelBenchmark()>;
 std::vector<MakeBenchmark> kernel_benchmarks(const KernelShape& shape, DType dtype,
                                              c10::Device device);
 
-}  // namespace wmtp::cli
+}  // namespace wmtp::bench

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "wmtp/cli/commands/bench_stage.h"
+#include "wmtp/bench/stage_benchmark.h"
 #include "wmtp/comm/session.h"
 #include "wmtp/run/plan/fit_memory.h"
 
-namespace wmtp::cli {
+namespace wmtp::bench {
 
 struct StepFlags {
   std::string preset = "small", strategy = "FULL_SHARD", recompute = "none", device = "auto", dtype,
@@ -65,4 +65,4 @@ class StepBench {
   double squares_ = 0;
 };
 
-}  // namespace wmtp::cli
+}  // namespace wmtp::bench

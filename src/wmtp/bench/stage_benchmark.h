@@ -10,7 +10,7 @@
 #include "wmtp/training/assemble.h"
 #include "wmtp/weighting/ema.h"
 
-namespace wmtp::cli {
+namespace wmtp::bench {
 
 class BenchStage {
  public:
@@ -34,4 +34,4 @@ class BenchStage {
   std::unique_ptr<weighting::EmaTracker> ema_;
 };
 
-}  // namespace wmtp::cli
+}  // namespace wmtp::bench

@@ -1,4 +1,4 @@
-#include "wmtp/cli/commands/step_bench.h"
+#include "wmtp/bench/step_benchmark.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include "wmtp/model/presets.h"
 #include "wmtp/tensor/cuda_plugin.h"
 
-namespace wmtp::cli {
+namespace wmtp::bench {
 namespace {
 
 model::ModelConfig shape_of(const StepFlags& flags) {
@@ -83,8 +83,7 @@ training::AssembleOptions options_of(const StepFlags& flags, const model::ModelC
   options.parallel.master_dtype = optim::master_dtype(options.adamw.recipe);
   stage.set_up(options);
   run::MemoryRequest request = memory_request(flags, stage, world, options);
-  run::fit_memory(request, memory_limit(flags, device),
-                  {.recompute = flags.recompute == "auto"});
+  run::fit_memory(request, memory_limit(flags, device), {.recompute = flags.recompute == "auto"});
   options.transformer.recompute = request.recompute;
   return options;
 }
@@ -192,4 +191,4 @@ void StepBench::note_span(const models::SyntheticBatch& batch) {
   tokens_ += static_cast<std::int64_t>(batch.tokens.size());
 }
 
-}  // namespace wmtp::cli
+}  // namespace wmtp::bench

@@ -6,12 +6,12 @@
 #include <fstream>
 #include <iostream>
 
-#include "wmtp/cli/commands/bench.h"
+#include "wmtp/bench/bench.h"
 #include "wmtp/core/time.h"
 #include "wmtp/models/open_model.h"
 #include "wmtp/weights/safetensors_tensor.h"
 
-namespace wmtp::cli {
+namespace wmtp::bench {
 namespace {
 
 double anonymous_mib() {
@@ -44,7 +44,7 @@ std::vector<Tensor> load_units(const models::OpenedModel& model) {
   return units;
 }
 
-int bench_load(const std::string& path, const Session& session) {
+int bench_load(const std::string& path, const cli::Session& session) {
   const auto environment = [](const std::string& name) -> std::optional<std::string> {
     const char* value = std::getenv(name.c_str());
     return value ? std::optional<std::string>(value) : std::nullopt;
@@ -60,7 +60,7 @@ int bench_load(const std::string& path, const Session& session) {
   for (const Tensor& unit : units) bytes += unit.nbytes();
   const double held_mib = anonymous_mib() - before_mib;
   if (session.json)
-    emit_json(
+    cli::emit_json(
         "result",
         {{"bytes", bytes}, {"seconds", seconds}, {"anon_mib", held_mib}, {"peak_mib", peak_mib()}});
   else
@@ -72,7 +72,7 @@ int bench_load(const std::string& path, const Session& session) {
 
 }  // namespace
 
-void add_bench_load(CLI::App& bench, Session& session) {
+void add_bench_load(CLI::App& bench, cli::Session& session) {
   CLI::App* command =
       bench.add_subcommand("load", "Load a model folder's weights and show speed and memory");
   auto path = std::make_shared<std::string>();
@@ -82,4 +82,4 @@ void add_bench_load(CLI::App& bench, Session& session) {
       [path, &session] { session.run = [path, &session] { return bench_load(*path, session); }; });
 }
 
-}  // namespace wmtp::cli
+}  // namespace wmtp::bench

@@ -1,4 +1,4 @@
-#include "wmtp/cli/commands/bench_stage.h"
+#include "wmtp/bench/stage_benchmark.h"
 
 #include "wmtp/core/rng.h"
 #include "wmtp/model/value_head.h"
@@ -7,7 +7,7 @@
 #include "wmtp/training/objectives/rho1.h"
 #include "wmtp/training/objectives/verifiable.h"
 
-namespace wmtp::cli {
+namespace wmtp::bench {
 namespace {
 
 // Whitened advantages, the dearest of the weightings.
@@ -96,4 +96,4 @@ double BenchStage::flops_per_token(const training::AssembleOptions& options, dou
       predicts());
 }
 
-}  // namespace wmtp::cli
+}  // namespace wmtp::bench

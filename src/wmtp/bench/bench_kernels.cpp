@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <iostream>
 
-#include "wmtp/cli/commands/bench.h"
-#include "wmtp/cli/kernel_benchmarks.h"
+#include "wmtp/bench/bench.h"
+#include "wmtp/bench/kernel_benchmarks.h"
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/time.h"
 #include "wmtp/tensor/cuda_plugin.h"
 
-namespace wmtp::cli {
+namespace wmtp::bench {
 namespace {
 
 struct KernelFlags {
@@ -65,15 +65,15 @@ double median_seconds(const std::function<void()>& call, int rounds, c10::Device
   return seconds[seconds.size() / 2];
 }
 
-void report_kernels(const Session& session, const KernelBenchmark& op, double ours, double aten,
-            std::string_view dtype) {
+void report_kernels(const cli::Session& session, const KernelBenchmark& op, double ours,
+                    double aten, std::string_view dtype) {
   const double rate = op.work / ours;
   if (session.json) {
     nlohmann::ordered_json fields{
         {"op", op.name}, {"shape", op.shape}, {"dtype", dtype}, {"ms", ours * 1e3}};
     fields[op.is_flops ? "tflop_s" : "gb_s"] = op.is_flops ? rate / 1e12 : rate / 1e9;
     if (aten > 0) fields["aten_ms"] = aten * 1e3, fields["speedup"] = aten / ours;
-    return emit_json("kernel", fields);
+    return cli::emit_json("kernel", fields);
   }
   const std::string speed = op.is_flops ? fmt::format("{:8.2f} TFLOP/s", rate / 1e12)
                                         : fmt::format("{:8.0f} GB/s   ", rate / 1e9);
@@ -84,10 +84,10 @@ void report_kernels(const Session& session, const KernelBenchmark& op, double ou
             << std::flush;
 }
 
-int bench_kernels(const Session& session, const KernelFlags& flags) {
-  const comm::LaunchEnv launch = discover_launch();
-  const c10::Device device = choose_device(launch, {flags.device, false});
-  set_threads(launch, flags.threads);
+int bench_kernels(const cli::Session& session, const KernelFlags& flags) {
+  const comm::LaunchEnv launch = cli::discover_launch();
+  const c10::Device device = cli::choose_device(launch, {flags.device, false});
+  cli::set_threads(launch, flags.threads);
   const std::string dtype = !flags.dtype.empty() ? flags.dtype : device.is_cuda() ? "bf16" : "fp32";
   if (device.is_cpu() && dtype != "fp32")
     throw Error(ErrorKind::config, "bench", fmt::format("--dtype {} on a CPU", dtype),
@@ -108,7 +108,7 @@ int bench_kernels(const Session& session, const KernelFlags& flags) {
 
 }  // namespace
 
-void add_bench_kernels(CLI::App& bench, Session& session) {
+void add_bench_kernels(CLI::App& bench, cli::Session& session) {
   CLI::App* command =
       bench.add_subcommand("kernels", "Every kernel beside ATen's operators, in one run");
   command->footer(
@@ -129,4 +129,4 @@ void add_bench_kernels(CLI::App& bench, Session& session) {
   });
 }
 
-}  // namespace wmtp::cli
+}  // namespace wmtp::bench

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-#include "wmtp/cli/commands/bench.h"
-#include "wmtp/cli/commands/step_bench.h"
+#include "wmtp/bench/bench.h"
+#include "wmtp/bench/step_benchmark.h"
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/core/error.h"
 #include "wmtp/tensor/cuda_plugin.h"
 #include "wmtp/tensor/host_memory.h"
 
-namespace wmtp::cli {
+namespace wmtp::bench {
 namespace {
 
 constexpr const char* kLevels[] = {"none", "light", "block"};  // of recomputation
@@ -63,31 +63,31 @@ nlohmann::ordered_json report_of(const StepFlags& flags, StepBench& bench, const
   return fields;
 }
 
-int bench_step(const Session& session, const StepFlags& flags) {
+int bench_step(const cli::Session& session, const StepFlags& flags) {
   if (flags.beside_uniform && flags.stage == "critic")
     throw Error(ErrorKind::config, "bench", "--beside-uniform: a critic has no uniform step");
   keep_freed_host_memory();
-  RankRun run;
-  run.launch = discover_launch();
+  cli::RankRun run;
+  run.launch = cli::discover_launch();
   run.allow_shared_gpu = flags.shared_gpu;
-  run.options.device = choose_device(run.launch, {flags.device, flags.shared_gpu});
+  run.options.device = cli::choose_device(run.launch, {flags.device, flags.shared_gpu});
   run.options.backend = flags.backend;
-  set_threads(run.launch, flags.threads);
+  cli::set_threads(run.launch, flags.threads);
   const c10::Device device = run.options.device;
-  return run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
+  return cli::run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
     group.connect();
     const std::int64_t base_bytes = peak_resident_bytes();
     StepBench bench(flags, group, device);
     const Measured measured = bench.run();
     const auto fields = report_of(flags, bench, measured, device, group.world(), base_bytes);
-    if (group.rank() == 0) emit_json("result", fields);
+    if (group.rank() == 0) cli::emit_json("result", fields);
     return 0;
   });
 }
 
 }  // namespace
 
-void add_bench_step(CLI::App& bench, Session& session) {
+void add_bench_step(CLI::App& bench, cli::Session& session) {
   CLI::App* command =
       bench.add_subcommand("step", "Training steps with random weights and tokens; one JSON line");
   command->footer(
@@ -151,4 +151,4 @@ void add_bench_step(CLI::App& bench, Session& session) {
   });
 }
 
-}  // namespace wmtp::cli
+}  // namespace wmtp::bench
