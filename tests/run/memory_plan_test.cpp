@@ -5,6 +5,7 @@
 
 #include "support/expect_error.h"
 #include "wmtp/comm/communicator.h"
+#include "wmtp/comm/groups.h"
 #include "wmtp/model/presets.h"
 #include "wmtp/training/assemble.h"
 #include "wmtp/training/frozen_model.h"

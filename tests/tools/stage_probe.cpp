@@ -17,6 +17,7 @@
 #include "support/runs/stage_run.h"
 #include "support/simd_limit.h"
 #include "tools/write_tensors.h"
+#include "wmtp/comm/groups.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/json.h"
 #include "wmtp/model/weight_names.h"

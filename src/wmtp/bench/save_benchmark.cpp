@@ -16,7 +16,7 @@
 #include "wmtp/model/presets.h"
 #include "wmtp/models/synthetic_batch.h"
 #include "wmtp/run/checkpoints/checkpointer.h"
-#include "wmtp/storage/descriptor.h"
+#include "wmtp/storage/open_file.h"
 #include "wmtp/tensor/host_memory.h"
 #include "wmtp/training/assemble.h"
 #include "wmtp/training/objectives/baseline.h"
@@ -31,7 +31,7 @@ constexpr const char* kBenchModel = "bench";
 // What a program without checksums, votes or a manifest would do.
 void plain_write(const fs::path& path, std::span<const char> bytes) {
   constexpr std::size_t kPiece = std::size_t{8} << 20;
-  const storage::Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   while (file && !bytes.empty()) {
     const ssize_t written = ::write(file.get(), bytes.data(), std::min(kPiece, bytes.size()));
     if (written <= 0) break;
@@ -113,7 +113,7 @@ class SaveBenchmark {
     }
   }
   void settle_disk() const {
-    const storage::Descriptor folder(::open(flags_.out.c_str(), O_RDONLY | O_CLOEXEC));
+    const UniqueFd folder(::open(flags_.out.c_str(), O_RDONLY | O_CLOEXEC));
     ::syncfs(folder.get());
   }
 

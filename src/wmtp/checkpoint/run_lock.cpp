@@ -43,8 +43,8 @@ std::optional<LockHolder> read_holder(int fd) {
   return holder;
 }
 
-[[noreturn]] void refuse_lock(const std::filesystem::path& path, const std::optional<LockHolder>& holder,
-                         std::string_view hint) {
+[[noreturn]] void refuse_lock(const std::filesystem::path& path,
+                              const std::optional<LockHolder>& holder, std::string_view hint) {
   const std::string who =
       holder ? fmt::format("run {} (host {}, pid {})", holder->run_id, holder->host, holder->pid)
              : "another run";
@@ -65,13 +65,13 @@ void make_folder(const std::filesystem::path& folder) {
                 "set checkpoint.save_dir to a folder that can be written");
 }
 
-storage::Descriptor open_file(const std::filesystem::path& path) {
-  storage::Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+UniqueFd open_file(const std::filesystem::path& path) {
+  UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) throw storage::FileError(errno, "open", path);
   return file;
 }
 
-bool try_flock(const storage::Descriptor& file, const std::filesystem::path& path) {
+bool try_flock(const UniqueFd& file, const std::filesystem::path& path) {
   if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) return true;
   if (errno != EWOULDBLOCK) throw storage::FileError(errno, "lock", path);
   return false;
@@ -80,8 +80,8 @@ bool try_flock(const storage::Descriptor& file, const std::filesystem::path& pat
 // One start at a time looks at the lock and takes or breaks it, until the descriptor closes.
 // Otherwise the second of two that break the same stale lock would remove the file that the first
 // has just made, or one whose new holder has not written its name yet.
-storage::Descriptor take_turn(const std::filesystem::path& path) {
-  storage::Descriptor file = open_file(path);
+UniqueFd take_turn(const std::filesystem::path& path) {
+  UniqueFd file = open_file(path);
   const auto begun = Clock::now();
   while (!try_flock(file, path)) {
     if (Clock::now() - begun > kTurnPatience)
@@ -111,7 +111,7 @@ LockHolder this_process(std::string run_id) {
 
 std::optional<LockHolder> named_in_lock(const std::filesystem::path& save_dir,
                                         std::string_view model) {
-  const storage::Descriptor file(
+  const UniqueFd file(
       ::open(lock_path(save_dir, model).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   return file ? read_holder(file.get()) : std::nullopt;
 }
@@ -120,7 +120,7 @@ RunLock::RunLock(const std::filesystem::path& save_dir, std::string_view model,
                  const LockHolder& me, bool force)
     : path_(lock_path(save_dir, model)) {
   make_folder(save_dir);
-  const storage::Descriptor turn = take_turn(save_dir / fmt::format(".{}.lock.turn", model));
+  const UniqueFd turn = take_turn(save_dir / fmt::format(".{}.lock.turn", model));
   for (int i = 0; i < kMaxTries; ++i) {
     if (try_lock(me, force)) return;
     std::this_thread::sleep_for(kPause);

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "wmtp/storage/descriptor.h"
+#include "wmtp/storage/open_file.h"
 
 namespace wmtp::checkpoint {
 
@@ -38,7 +38,7 @@ class RunLock {
   bool try_lock(const LockHolder& me, bool force);
 
   std::filesystem::path path_;
-  storage::Descriptor file_;
+  UniqueFd file_;
 };
 
 }  // namespace wmtp::checkpoint

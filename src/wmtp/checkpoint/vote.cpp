@@ -10,8 +10,8 @@
 
 #include "wmtp/core/file.h"
 #include "wmtp/core/time.h"
-#include "wmtp/storage/descriptor.h"
 #include "wmtp/storage/file_system.h"
+#include "wmtp/storage/open_file.h"
 
 namespace wmtp::checkpoint {
 namespace {
@@ -48,8 +48,7 @@ void LocalVote::forget(std::string_view key) {
 void FileVote::post(std::string_view key, std::string_view value) {
   const std::filesystem::path path = folder_ / file_name(key);
   const std::filesystem::path draft = folder_ / ("." + file_name(key));
-  const storage::Descriptor file(
-      ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  const UniqueFd file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!file) throw storage::FileError(errno, "create", draft);
   while (!value.empty()) {
     const ssize_t done = ::write(file.get(), value.data(), value.size());

@@ -1,4 +1,5 @@
 #include "wmtp/cli/rank_run.h"
+#include "wmtp/comm/groups.h"
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
@@ -70,8 +71,7 @@ struct ExitNote {
 void note_early_exit(const ExitNote& note, const LastExit& exit) {
   std::error_code ignored;
   std::filesystem::create_directories(note.run_dir, ignored);
-  if (const storage::Descriptor held = lock_folder_if_free(note.run_dir))
-    write_last_exit(note.run_dir, exit);
+  if (const UniqueFd held = lock_folder_if_free(note.run_dir)) write_last_exit(note.run_dir, exit);
 }
 
 void note_exit(int own_rank, const ExitNote& note, LastExit exit) {

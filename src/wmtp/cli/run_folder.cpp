@@ -33,12 +33,12 @@ void make_run_folder(const std::filesystem::path& folder) {
         "choose another with --run-dir");
 }
 
-storage::Descriptor open_run_folder(const std::filesystem::path& folder) {
-  return storage::Descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+UniqueFd open_run_folder(const std::filesystem::path& folder) {
+  return UniqueFd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
 // False: another has it. What cannot be locked is nobody's.
-bool try_lock_folder(const storage::Descriptor& folder) {
+bool try_lock_folder(const UniqueFd& folder) {
   return !folder || ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
 }
 
@@ -54,7 +54,7 @@ bool try_lock_folder(const storage::Descriptor& folder) {
 
 // Whoever writes down the end of a start that did not get this far holds it for a moment. With
 // `force_unlock` the lock of the checkpoints alone decides: it knows the living from the dead.
-void lock_folder(const storage::Descriptor& folder, const RunFolderRequest& request) {
+void lock_folder(const UniqueFd& folder, const RunFolderRequest& request) {
   for (int look = 0; !try_lock_folder(folder); ++look) {
     if (request.force_unlock) return;
     if (look == kMaxLooks) refuse_folder(request);
@@ -63,7 +63,7 @@ void lock_folder(const storage::Descriptor& folder, const RunFolderRequest& requ
 }
 
 // umask 077 does this for folders that the run makes itself.
-void make_private(const storage::Descriptor& folder, const std::filesystem::path& path) {
+void make_private(const UniqueFd& folder, const std::filesystem::path& path) {
   struct stat found {};
   if (!folder || ::fstat(folder.get(), &found) != 0 || (found.st_mode & 077) == 0) return;
   const unsigned mode = found.st_mode & 07777;
@@ -82,8 +82,8 @@ void make_private(const storage::Descriptor& folder, const std::filesystem::path
 
 }  // namespace
 
-storage::Descriptor lock_folder_if_free(const std::filesystem::path& run_dir) {
-  storage::Descriptor folder = open_run_folder(run_dir);
+UniqueFd lock_folder_if_free(const std::filesystem::path& run_dir) {
+  UniqueFd folder = open_run_folder(run_dir);
   if (folder && ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0) return folder;
   return {};
 }

@@ -7,7 +7,7 @@
 
 #include "wmtp/checkpoint/run_lock.h"
 #include "wmtp/run/checkpoints/train_state.h"
-#include "wmtp/storage/descriptor.h"
+#include "wmtp/storage/open_file.h"
 
 namespace wmtp::cli {
 
@@ -28,13 +28,13 @@ class RunFolder {
   RunFolder(const RunFolderRequest& request, run::RunProgress& progress);
 
  private:
-  storage::Descriptor folder_;
+  UniqueFd folder_;
   std::optional<checkpoint::RunLock> checkpoints_;
 };
 
 // The lock of a run's folder if nobody has it, until the descriptor closes. It is taken on the
 // folder itself, so nothing in it changes. Nothing where there is no such folder, or the file
 // system (NFS) cannot lock folders.
-storage::Descriptor lock_folder_if_free(const std::filesystem::path& run_dir);
+UniqueFd lock_folder_if_free(const std::filesystem::path& run_dir);
 
 }  // namespace wmtp::cli

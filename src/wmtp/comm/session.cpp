@@ -1,4 +1,5 @@
 #include "wmtp/comm/session.h"
+#include "wmtp/comm/groups.h"
 
 #include <fmt/format.h>
 #include <torch/headeronly/version.h>

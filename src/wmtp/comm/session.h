@@ -12,6 +12,7 @@
 
 #include "wmtp/comm/agreement.h"
 #include "wmtp/comm/communicator.h"
+#include "wmtp/comm/groups.h"
 #include "wmtp/comm/launch/launch_env.h"
 #include "wmtp/comm/launch/rendezvous.h"
 #include "wmtp/comm/watch/watchdog.h"

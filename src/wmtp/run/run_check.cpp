@@ -1,4 +1,5 @@
 #include "wmtp/run/run_check.h"
+#include "wmtp/comm/groups.h"
 
 #include <fmt/format.h>
 

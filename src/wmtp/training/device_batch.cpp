@@ -72,8 +72,7 @@ DeviceBatch upload_batch(const data::HostBatch& host, const UploadOptions& optio
 
 DeviceBatch upload_batch(const models::TokenView& view, std::span<const float> reward_D,
                          const UploadOptions& options) {
-  return assemble(view, reward_D, std::vector<std::uint8_t>(reward_D.size(), data::kSingle),
-                  options);
+  return assemble(view, reward_D, std::vector<std::uint8_t>(reward_D.size(), kSingle), options);
 }
 
 Tensor upload_values(std::span<const float> values_N, c10::Device device) {

@@ -5,10 +5,10 @@
 
 #include "wmtp/data/plan/host_batch.h"
 #include "wmtp/data/plan/signal_cache.h"
+#include "wmtp/kernels/responses.h"
 #include "wmtp/model/batch.h"
 #include "wmtp/models/upload.h"
 #include "wmtp/tensor/tensor.h"
-#include "wmtp/weighting/documents.h"
 
 namespace wmtp::training {
 
@@ -17,8 +17,8 @@ struct DeviceBatch {
   DeviceBatch(model::Batch batch) : model(std::move(batch)) {}  // a batch without rewards
 
   model::Batch model;
-  weighting::Documents docs;  // N tokens, D documents; empty in a batch of tokens alone
-  Tensor pair_role_D;         // uint8, data::PairRole
+  kernels::Responses docs;    // N tokens, D documents; empty in a batch of tokens alone
+  Tensor pair_role_D;         // uint8, PairRole
   Tensor ref_nll_N, value_N;  // cached signals, fp32; undefined: none
   // The same on the host, for what is drawn there.
   std::vector<std::uint64_t> sample_ids;        // D

@@ -26,7 +26,7 @@ kernels::ScanKind kind_of(const TdOptions& options) {
 }
 
 kernels::ValueScan scan_of(const TdOptions& options, const Tensor& values_N,
-                           const Documents& docs) {
+                           const kernels::Responses& docs) {
   check(options);
   kernels::ValueScan scan{
       kind_of(options), options.gamma, options.lambda, options.v_init, values_N, docs, {}, {}};
@@ -51,17 +51,18 @@ void check(const TdOptions& options) {
   const bool monte_carlo = options.mode == TdMode::gae && options.terminal == Terminal::monte_carlo;
   if (monte_carlo && (options.gamma != 1 || options.lambda != 1))
     refuse_td(fmt::format("td.terminal monte_carlo with gamma {} and lambda {}", options.gamma,
-                       options.lambda),
-           "Monte Carlo errors need gamma = lambda = 1");
+                          options.lambda),
+              "Monte Carlo errors need gamma = lambda = 1");
 }
 
-Tensor td_error(const TdOptions& options, const Tensor& values_N, const Documents& docs) {
+Tensor td_error(const TdOptions& options, const Tensor& values_N, const kernels::Responses& docs) {
   const kernels::ValueScan scan = scan_of(options, values_N, docs);
   kernels::value_scan(scan);
   return scan.out_N;
 }
 
-Tensor bad_values(const TdOptions& options, const Tensor& values_N, const Documents& docs) {
+Tensor bad_values(const TdOptions& options, const Tensor& values_N,
+                  const kernels::Responses& docs) {
   kernels::ValueScan scan = scan_of(options, values_N, docs);
   scan.bad_D = at::empty({docs.num_docs()}, values_N.options().dtype(kInt32));
   kernels::value_scan(scan);

@@ -14,7 +14,7 @@ namespace wmtp::weights {
 
 NewFile::NewFile(const std::filesystem::path& path, unsigned mode) : path_(path) {
   const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
-  file_ = storage::Descriptor(::open(path.c_str(), flags, mode));
+  file_ = UniqueFd(::open(path.c_str(), flags, mode));
   if (!file_) fail("create");
 }
 

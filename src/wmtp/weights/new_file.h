@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "wmtp/storage/descriptor.h"
+#include "wmtp/storage/open_file.h"
 
 namespace wmtp::weights {
 
@@ -31,7 +31,7 @@ class NewFile {
   [[noreturn]] void fail(std::string_view action) const;
 
   std::filesystem::path path_;
-  storage::Descriptor file_;
+  UniqueFd file_;
   std::uint64_t size_ = 0;
 };
 

@@ -6,6 +6,7 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/core/planted_fault.h"
+#include "wmtp/core/utf8.h"
 #include "wmtp/storage/header_scanner.h"
 
 namespace wmtp::weights {
@@ -68,7 +69,7 @@ void PickleStack::push(Ref ref) {
 }
 
 void PickleStack::push_text(std::string_view text) {
-  if (storage::find_invalid_utf8(text) != text.npos) refuse("a text is not UTF-8");
+  if (find_invalid_utf8(text)) refuse("a text is not UTF-8");
   push_new({.kind = PickleKind::text, .text = text});
 }
 

@@ -83,7 +83,7 @@ class CheckedFiles {
   std::set<std::string> marks_;
 };
 
-std::string mark_of(const storage::Descriptor& file, const std::string& sum) {
+std::string mark_of(const UniqueFd& file, const std::string& sum) {
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return "";
   return fmt::format("{} {} {} {} {}.{} {}", status.st_dev, status.st_ino, status.st_size,
@@ -92,8 +92,8 @@ std::string mark_of(const storage::Descriptor& file, const std::string& sum) {
 
 void check_listed(const fs::path& folder, const ListedSum& listed) {
   const fs::path sums = folder / kSumsFile;
-  storage::Descriptor file = storage::open_beneath(
-      folder, listed.name, sums.string(), storage::Links::allow_bare_name, ErrorKind::data);
+  UniqueFd file = storage::open_beneath(folder, listed.name, sums.string(),
+                                        storage::Links::allow_bare_name, ErrorKind::data);
   const std::string mark = mark_of(file, listed.sum);
   if (!mark.empty() && CheckedFiles::instance().knows(mark)) return;
   const std::string found = sum_of(storage::MappedFile::map(std::move(file), folder / listed.name));

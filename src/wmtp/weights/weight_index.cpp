@@ -6,7 +6,7 @@
 #include "wmtp/core/file.h"
 #include "wmtp/core/foreign_json.h"
 #include "wmtp/core/planted_fault.h"
-#include "wmtp/storage/descriptor.h"
+#include "wmtp/storage/open_file.h"
 
 namespace wmtp::weights {
 namespace {

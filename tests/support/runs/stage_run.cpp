@@ -118,8 +118,8 @@ std::vector<StageSample> random_samples(int count, std::uint64_t seed, bool pair
     samples.push_back({draw_row(i)});
     if (!pairs) continue;
     samples.back().push_back(draw_row(i + 3));
-    samples.back()[0].role = losses::kPositive, samples.back()[0].reward = 1;
-    samples.back()[1].role = losses::kNegative, samples.back()[1].reward = 0;
+    samples.back()[0].role = kPositive, samples.back()[0].reward = 1;
+    samples.back()[1].role = kNegative, samples.back()[1].reward = 0;
   }
   return samples;
 }

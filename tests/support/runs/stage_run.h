@@ -19,7 +19,7 @@ struct StageRow {
   std::int32_t prompt = 0;
   float reward = 0;
   std::uint64_t sample_id = 0;
-  std::uint8_t role = 0;              // losses::PairRole
+  std::uint8_t role = 0;              // PairRole
   std::vector<float> value, ref_nll;  // cached signals of all rows, or of none
 };
 using StageSample = std::vector<StageRow>;  // one row, or the two of a pair

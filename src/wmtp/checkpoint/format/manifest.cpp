@@ -9,7 +9,7 @@
 #include "wmtp/checkpoint/format/damage.h"
 #include "wmtp/checkpoint/format/manifest_text.h"
 #include "wmtp/core/checksum.h"
-#include "wmtp/storage/descriptor.h"
+#include "wmtp/storage/open_file.h"
 
 namespace wmtp::checkpoint {
 namespace {

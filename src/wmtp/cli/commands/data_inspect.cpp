@@ -36,8 +36,8 @@ std::string title_of(const data::Corpus& corpus, const data::Sequence& sequence)
   text += fmt::format(": {} tokens, prompt {}, targets {}", sequence.length, sequence.prompt_len,
                       data::num_targets(sequence.length, sequence.prompt_len, 1));
   if (sequence.has_reward) text += fmt::format(", reward {}", sequence.reward);
-  if (sequence.pair_role != data::kSingle)
-    text += sequence.pair_role == data::kPositive ? ", positive of a pair" : ", negative of a pair";
+  if (sequence.pair_role != kSingle)
+    text += sequence.pair_role == kPositive ? ", positive of a pair" : ", negative of a pair";
   if (sequence.flags & data::kDocTruncated) text += ", truncated";
   if (!(sequence.flags & data::kDocEos)) text += ", no EOS";
   return text;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "wmtp/cli/launcher/numa.h"
-#include "wmtp/cli/launcher/unique_fd.h"
+#include "wmtp/core/unique_fd.h"
 
 namespace wmtp::cli {
 

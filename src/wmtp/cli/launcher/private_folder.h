@@ -3,7 +3,7 @@
 #pragma once
 #include <filesystem>
 
-#include "wmtp/cli/launcher/unique_fd.h"
+#include "wmtp/core/unique_fd.h"
 
 namespace wmtp::cli {
 

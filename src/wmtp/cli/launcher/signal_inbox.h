@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "wmtp/cli/launcher/unique_fd.h"
+#include "wmtp/core/unique_fd.h"
 
 namespace wmtp::cli {
 

@@ -1,5 +1,6 @@
 // Part of the GPU plugin: needs libtorch_cuda and NCCL's header.
 #include "wmtp/comm/cuda/nccl_communicator.h"
+#include "wmtp/comm/groups.h"
 
 #include <fmt/format.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "wmtp/core/error.h"
+#include "wmtp/core/unique_fd.h"
 
 namespace wmtp::comm {
 namespace {
@@ -24,20 +25,9 @@ namespace {
 using Resolved = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 using Interfaces = std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)>;
 
-class Socket {
- public:
-  Socket(int family, int type) : fd_(::socket(family, type | SOCK_CLOEXEC, 0)) {}
-  ~Socket() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
+UniqueFd open_socket(int family, int type) {
+  return UniqueFd(::socket(family, type | SOCK_CLOEXEC, 0));
+}
 
 Resolved resolve(const std::string& host, int port, int socket_type, int flags = 0) {
   addrinfo wanted{};
@@ -114,7 +104,7 @@ std::optional<std::string> address_towards(const std::string& host) {
   const Resolved found =
       resolve(host, 9, SOCK_DGRAM);  // connecting a datagram socket sends nothing
   for (const addrinfo* entry = found.get(); entry; entry = entry->ai_next) {
-    const Socket probe(entry->ai_family, SOCK_DGRAM);
+    const UniqueFd probe = open_socket(entry->ai_family, SOCK_DGRAM);
     if (probe.get() < 0 || ::connect(probe.get(), entry->ai_addr, entry->ai_addrlen) != 0) continue;
     sockaddr_storage local{};
     socklen_t length = sizeof(local);
@@ -135,7 +125,7 @@ std::optional<Listener> listen_at(const std::string& address, int port) {
   if (!found)
     throw Error(ErrorKind::config, "comm",
                 fmt::format("cannot listen at '{}': unknown address", address));
-  Socket socket(found->ai_family, SOCK_STREAM);
+  UniqueFd socket = open_socket(found->ai_family, SOCK_STREAM);
   const int on = 1;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (::bind(socket.get(), found->ai_addr, found->ai_addrlen) != 0 ||
@@ -156,7 +146,7 @@ std::optional<Listener> listen_at(const std::string& address, int port) {
 bool answers(const std::string& host, int port, int timeout_ms) {
   const Resolved found = resolve(host, port, SOCK_STREAM);
   for (const addrinfo* entry = found.get(); entry; entry = entry->ai_next) {
-    const Socket socket(entry->ai_family, SOCK_STREAM | SOCK_NONBLOCK);
+    const UniqueFd socket = open_socket(entry->ai_family, SOCK_STREAM | SOCK_NONBLOCK);
     if (socket.get() < 0) continue;
     if (::connect(socket.get(), entry->ai_addr, entry->ai_addrlen) == 0) return true;
     if (errno != EINPROGRESS) continue;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "wmtp/comm/store.h"
+#include "wmtp/core/unique_fd.h"
 
 namespace wmtp::comm {
 
@@ -14,9 +15,6 @@ class Heartbeats {
   static constexpr std::size_t kMaxTextBytes = 1000;
 
   Heartbeats(Store store, int rank);
-  ~Heartbeats();
-  Heartbeats(const Heartbeats&) = delete;
-  Heartbeats& operator=(const Heartbeats&) = delete;
 
   void leave(const std::string& text);  // cut to kMaxTextBytes
   std::optional<std::string> read(int rank) const;
@@ -24,7 +22,7 @@ class Heartbeats {
  private:
   Store store_;
   int rank_;
-  int slots_fd_ = -1;  // file stores only
+  UniqueFd slots_;  // file stores only
 };
 
 }  // namespace wmtp::comm

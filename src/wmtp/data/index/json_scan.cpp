@@ -8,50 +8,10 @@
 #include <set>
 
 #include "wmtp/core/planted_fault.h"
+#include "wmtp/core/utf8.h"
 
 namespace wmtp::data {
 namespace {
-
-int utf8_length(std::string_view text, std::size_t at) {
-  const auto byte = [&](std::size_t i) {
-    return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u;
-  };
-  const auto tail = [&](std::size_t i) { return (byte(i) & 0xC0u) == 0x80u; };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
-  if (lead >= 0xC2 && lead <= 0xDF) return tail(1) ? 2 : 0;
-  if (lead >= 0xE0 && lead <= 0xEF) {
-    if (!tail(1) || !tail(2)) return 0;
-    if (lead == 0xE0 && byte(1) < 0xA0) return 0;   // overlong
-    if (lead == 0xED && byte(1) >= 0xA0) return 0;  // surrogate
-    return 3;
-  }
-  if (lead >= 0xF0 && lead <= 0xF4) {
-    if (!tail(1) || !tail(2) || !tail(3)) return 0;
-    if (lead == 0xF0 && byte(1) < 0x90) return 0;
-    if (lead == 0xF4 && byte(1) >= 0x90) return 0;
-    return 4;
-  }
-  return 0;
-}
-
-void append_code_point(std::string& out, unsigned code) {
-  if (code < 0x80) {
-    out.push_back(static_cast<char>(code));
-  } else if (code < 0x800) {
-    out.push_back(static_cast<char>(0xC0 | (code >> 6)));
-    out.push_back(static_cast<char>(0x80 | (code & 63)));
-  } else if (code < 0x10000) {
-    out.push_back(static_cast<char>(0xE0 | (code >> 12)));
-    out.push_back(static_cast<char>(0x80 | ((code >> 6) & 63)));
-    out.push_back(static_cast<char>(0x80 | (code & 63)));
-  } else {
-    out.push_back(static_cast<char>(0xF0 | (code >> 18)));
-    out.push_back(static_cast<char>(0x80 | ((code >> 12) & 63)));
-    out.push_back(static_cast<char>(0x80 | ((code >> 6) & 63)));
-    out.push_back(static_cast<char>(0x80 | (code & 63)));
-  }
-}
 
 struct Refusal {
   BadCause cause;
@@ -255,7 +215,7 @@ class Scanner {
       if (low < 0xDC00 || low > 0xDFFF) refuse(BadCause::invalid_json, start, "lone surrogate");
       code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
     }
-    append_code_point(out, code);
+    append_utf8(code, out);
   }
 
   std::string string() {
@@ -283,15 +243,6 @@ class Scanner {
 };
 
 }  // namespace
-
-std::optional<std::size_t> find_invalid_utf8(std::string_view text) {
-  for (std::size_t at = 0; at < text.size();) {
-    const int length = utf8_length(text, at);
-    if (length == 0) return at;
-    at += static_cast<std::size_t>(length);
-  }
-  return std::nullopt;
-}
 
 std::size_t JsonScan::column_of(std::string_view outer, std::string_view inner) const {
   for (const ValuePlace& place : places)

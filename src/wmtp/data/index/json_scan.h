@@ -28,7 +28,4 @@ struct JsonScan {
 // No recursion; work and memory are linear in the line. Accepts any top-level value.
 JsonScan scan_json(std::string_view line);
 
-// Byte offset of the first byte that is not valid UTF-8.
-std::optional<std::size_t> find_invalid_utf8(std::string_view text);
-
 }  // namespace wmtp::data

@@ -102,33 +102,31 @@ fs::path index_path(const fs::path& file, const CacheOptions& cache) {
 BuildLock::BuildLock(const fs::path& path, const std::string& run_name)
     : path_(path.string() + ".lock") {
   for (;;) {
-    fd_ = ::open(path_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-    if (fd_ < 0)
+    file_ = UniqueFd(::open(path_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
+    if (!file_)
       throw Error(ErrorKind::io, "data",
                   fmt::format("cannot create {}: {}", path_.string(), std::strerror(errno)));
-    if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+    if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
       log::info("data", "waiting for {}, which another process is building", path.string());
-      while (::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
+      while (::flock(file_.get(), LOCK_EX) != 0 && errno == EINTR) {
       }
     }
     // The holder removes the file before letting go: what we locked may be gone by now.
     struct stat mine {
     }, current{};
-    if (::fstat(fd_, &mine) == 0 && ::stat(path_.c_str(), &current) == 0 &&
+    if (::fstat(file_.get(), &mine) == 0 && ::stat(path_.c_str(), &current) == 0 &&
         mine.st_ino == current.st_ino)
       break;
-    ::close(fd_);
   }
   char host[256] = {};
   ::gethostname(host, sizeof(host) - 1);
   const std::string text = fmt::format("host {} pid {} run {}\n", host, ::getpid(), run_name);
-  if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, text.data(), text.size(), 0) < 0)
+  if (::ftruncate(file_.get(), 0) != 0 || ::pwrite(file_.get(), text.data(), text.size(), 0) < 0)
     log::debug("data", "lock file {} could not be labelled", path_.string());
 }
 
 BuildLock::~BuildLock() {
   ::unlink(path_.c_str());
-  ::close(fd_);
 }
 
 }  // namespace wmtp::data

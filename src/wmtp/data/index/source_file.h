@@ -8,6 +8,7 @@
 
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/error.h"
+#include "wmtp/core/unique_fd.h"
 #include "wmtp/data/options.h"
 
 namespace wmtp::data {
@@ -50,7 +51,7 @@ class BuildLock {
 
  private:
   std::filesystem::path path_;
-  int fd_ = -1;
+  UniqueFd file_;
 };
 
 }  // namespace wmtp::data

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "wmtp/core/pair_role.h"
 #include "wmtp/data/corpus.h"
 #include "wmtp/data/plan/text_blocks.h"
 #include "wmtp/data/sampling/curriculum.h"
@@ -16,8 +17,6 @@
 namespace wmtp::data {
 
 enum DocFlag : std::uint8_t { kDocTruncated = 1, kDocEos = 2, kDocFiller = 4 };
-enum PairRole : std::uint8_t { kSingle = 0, kPositive = 1, kNegative = 2 };
-
 // One document of a batch: a row, a side of a pair, a block, or a document's part of a block.
 struct Sequence {
   std::uint64_t sample_id = 0;

@@ -169,8 +169,7 @@ void SignalCache::open_own() {
   std::error_code status;
   fs::create_directories(folder_, status);
   const fs::path path = folder_ / random_name();
-  storage::Descriptor file(
-      ::open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_APPEND | O_CLOEXEC, 0600));
+  UniqueFd file(::open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_APPEND | O_CLOEXEC, 0600));
   if (!file) throw std::system_error(errno, std::generic_category());
   if (const int error = write_all(file.get(), std::string(kMagic) + key_))
     throw std::system_error(error, std::generic_category());

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "wmtp/data/plan/host_batch.h"
-#include "wmtp/storage/descriptor.h"
+#include "wmtp/storage/open_file.h"
 
 namespace wmtp::data {
 
@@ -58,7 +58,7 @@ class SignalCache {
   };
   struct Part {
     std::filesystem::path path;
-    storage::Descriptor file;
+    UniqueFd file;
   };
   void read_part(const std::filesystem::path& path);
   void open_own();

@@ -26,13 +26,13 @@ Error io_error(std::string_view action, const std::filesystem::path& path) {
 SectionSpool::SectionSpool(const std::filesystem::path& folder) {
   const int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (fd >= 0) {
-    file_ = storage::Descriptor(fd);
+    file_ = UniqueFd(fd);
     return;
   }
   std::string name = (folder / ".spool-XXXXXX").string();  // file systems without O_TMPFILE
   const int named = ::mkostemp(name.data(), O_CLOEXEC);
   if (named < 0) throw io_error("create", folder);
-  file_ = storage::Descriptor(named);
+  file_ = UniqueFd(named);
   ::unlink(name.c_str());
 }
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "wmtp/storage/descriptor.h"
+#include "wmtp/storage/open_file.h"
 
 namespace wmtp::data {
 
@@ -25,7 +25,7 @@ class SectionSpool {
 
  private:
   void flush();
-  storage::Descriptor file_;
+  UniqueFd file_;
   std::vector<std::byte> pending_;
   std::uint64_t size_ = 0, flushed_ = 0;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "wmtp/core/error.h"
+#include "wmtp/core/utf8.h"
 #include "wmtp/data/index/json_scan.h"
 
 namespace wmtp::data {

@@ -43,7 +43,7 @@ FileOrder::FileOrder(const data::Dataset& set, std::uint64_t num_epochs,
   sequences_.erase(std::unique(sequences_.begin(), sequences_.end(), is_the_same),
                    sequences_.end());
   for (std::size_t i = 0; i < sequences_.size(); ++i) {
-    sequences_[i].pair_role = data::kSingle;
+    sequences_[i].pair_role = kSingle;
     if (i == 0 || sequences_[i].sample_id != sequences_[i - 1].sample_id) samples_.push_back(i);
   }
 }

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "wmtp/core/utf8.h"
+
 namespace wmtp::tokenizer {
 
 inline constexpr std::string_view kReplacementChar = "\uFFFD";
@@ -23,7 +25,6 @@ struct DecodedChar {
 DecodedChar decode_char(std::string_view text, std::size_t at);
 // The character that ends at text[end - 1]. REQUIRES valid UTF-8 and 0 < end <= text.size().
 DecodedChar decode_char_before(std::string_view text, std::size_t end);
-void append_utf8(char32_t code, std::string& out);
 
 // Bytes as text: each maximal piece of invalid UTF-8 becomes U+FFFD.
 std::string to_valid_utf8(std::string_view bytes);

@@ -1,4 +1,4 @@
-#include "wmtp/storage/descriptor.h"
+#include "wmtp/storage/open_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -39,12 +39,12 @@ int open_without_links(int folder, const std::string& name) {
   const long fd = ::syscall(SYS_openat2, folder, name.c_str(), &how, sizeof how);
   if (fd >= 0 || (errno != ENOSYS && errno != EPERM)) return static_cast<int>(fd);
   // Kernels before 5.6 and some sandboxes: the same walk, one component at a time.
-  Descriptor here(::openat(folder, ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  UniqueFd here(::openat(folder, ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
   std::string_view rest = name;
   for (auto slash = rest.find('/'); here && slash != rest.npos; slash = rest.find('/')) {
     const std::string part(rest.substr(0, slash));
-    here = Descriptor(
-        ::openat(here.get(), part.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    here =
+        UniqueFd(::openat(here.get(), part.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     rest.remove_prefix(slash + 1);
   }
   if (!here) return -1;
@@ -52,10 +52,6 @@ int open_without_links(int folder, const std::string& name) {
 }
 
 }  // namespace
-
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) ::close(fd_);
-}
 
 void check_relative_name(std::string_view name, std::string_view origin) {
   auto refuse = [&](std::string_view fact) {
@@ -77,17 +73,17 @@ void check_relative_name(std::string_view name, std::string_view origin) {
   }
 }
 
-Descriptor open_beneath(const std::filesystem::path& folder, std::string_view name,
-                        std::string_view origin, Links links, ErrorKind kind) {
+UniqueFd open_beneath(const std::filesystem::path& folder, std::string_view name,
+                      std::string_view origin, Links links, ErrorKind kind) {
   check_relative_name(name, origin);
   const std::string path = (folder / name).string();
-  Descriptor base(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  UniqueFd base(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!base)
     throw Error(kind, "storage",
                 fmt::format("cannot open folder {}: {}", folder.string(), std::strerror(errno)));
   const bool may_follow = links == Links::allow_bare_name && name.find('/') == name.npos;
-  Descriptor file(may_follow ? ::openat(base.get(), std::string(name).c_str(), kReadFlags)
-                             : open_without_links(base.get(), std::string(name)));
+  UniqueFd file(may_follow ? ::openat(base.get(), std::string(name).c_str(), kReadFlags)
+                           : open_without_links(base.get(), std::string(name)));
   if (!file && (errno == ELOOP || errno == EXDEV))
     throw Error(ErrorKind::data, "storage", fmt::format("{} leads over a symbolic link", path),
                 "links are not followed here");
@@ -98,8 +94,8 @@ Descriptor open_beneath(const std::filesystem::path& folder, std::string_view na
   return file;
 }
 
-Descriptor open_regular(const std::filesystem::path& path, ErrorKind kind) {
-  Descriptor file(::open(path.c_str(), kReadFlags));
+UniqueFd open_regular(const std::filesystem::path& path, ErrorKind kind) {
+  UniqueFd file(::open(path.c_str(), kReadFlags));
   if (!file)
     throw Error(kind, "storage",
                 fmt::format("cannot open {}: {}", path.string(), std::strerror(errno)));

@@ -4,21 +4,22 @@
 
 #include <utility>
 
-namespace wmtp::cli {
+namespace wmtp {
 
 class UniqueFd {
  public:
   UniqueFd() = default;
   explicit UniqueFd(int fd) : fd_(fd) {}
-  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(other.release()) {}
   UniqueFd& operator=(UniqueFd&& other) noexcept {
-    if (this != &other) reset(std::exchange(other.fd_, -1));
+    if (this != &other) reset(other.release());
     return *this;
   }
   ~UniqueFd() { reset(); }
 
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
+  int release() { return std::exchange(fd_, -1); }  // the caller closes it
   void reset(int fd = -1) {
     if (fd_ >= 0) ::close(fd_);
     fd_ = fd;
@@ -28,4 +29,4 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-}  // namespace wmtp::cli
+}  // namespace wmtp
