@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "support/tolerance.h"
+#include "wmtp/comm/groups.h"
 
 #include <cmath>
 
