@@ -22,7 +22,8 @@
 // process.
 //
 // The training thread is never made to wait for the network here: enter(), progress() and
-// set_step() take the mutex, and no store call is made under it. The hang file is written under it,
+// set_step() take the mutex, and no store call is made under it. (post() and posted() do block for
+// one: they are for a thread that has failed already.) The hang file is written under the mutex,
 // when the process leaves anyway.
 //
 // Why in this order at the end of a limit: the report names the rank that is behind, the beating
