@@ -1,5 +1,6 @@
 """docs/walkthrough.md names what is in the sources: every path, Class::method, function() and field_ in backticks exists,
-every excerpt stands in the file it names, and the counts at its end are those of the page."""
+every excerpt stands in the file it names, and the counts at its end are those of the page. src/wmtp/README.md names every
+module, what it depends on, and headers that exist."""
 import re
 import tempfile
 import unittest
@@ -13,7 +14,7 @@ PATH = re.compile(r"^[\w./-]+\.(h|cpp|cu|cuh|py|md)$")
 MEMBER = re.compile(r"^(?:\w+::)*(\w+)::(\w+)(?:\(\))?$")
 CALL = re.compile(r"^(\w+)\(\)$")
 FIELD = re.compile(r"^(?:[a-z]\w*_|k[A-Z]\w*)$")
-TYPE = re.compile(r"^[A-Z][a-z]+(?:[A-Z][a-z]+)+$")
+TYPE = re.compile(r"^[A-Z][a-z]\w*$")
 
 
 def without_comments(text):
@@ -131,6 +132,41 @@ class Walkthrough(unittest.TestCase):
         self.assertEqual(long, [])
 
 
+class Modules(unittest.TestCase):
+    text = (ROOT / "src/wmtp/README.md").read_text()
+
+    def depends(self):
+        """{module: what its wmtp_module line names}"""
+        found = {}
+        for lines in (ROOT / "src/wmtp").glob("*/CMakeLists.txt"):
+            for name, rest in re.findall(r"^wmtp_module\((\w+)([^)]*)\)", lines.read_text(), re.M):
+                words = re.search(r"DEPENDS ([\w ]+?)(?: LIBS|$)", rest)
+                found[name] = words[1].split() if words else []
+        return found
+
+    def test_the_list_is_that_of_the_build(self):
+        told = {name: rest.split() for name, rest in re.findall(r"^(\w+):((?: +[\w ]+)?)$", self.text, re.M)}
+        self.assertEqual(told, self.depends())
+
+    def test_the_picture_goes_down_only(self):
+        rows = re.findall(r"^(\d) +([\w |]+)$", self.text, re.M)
+        row = {name: int(number) for number, names in rows for name in names.replace("|", " ").split()}
+        self.assertEqual(set(row), set(self.depends()))
+        for name, below in self.depends().items():
+            for other in below:
+                self.assertGreater(row[name], row[other], f"{name} and {other}")
+
+    def test_each_has_a_paragraph_and_a_header(self):
+        paragraphs = dict(re.findall(r"^\*\*(\w+)\*\* (.*?)(?:\n\n|\Z)", self.text, re.M | re.S))
+        self.assertEqual(set(paragraphs) - {"cuda_plugin"}, set(self.depends()))
+        for name, paragraph in paragraphs.items():
+            headers = [word for word in re.findall(r"`([\w/]+\.h)`", paragraph)]
+            self.assertTrue(headers, name)
+            for header in headers:
+                places = (ROOT / "src/wmtp" / name / header, ROOT / "src/wmtp" / header)
+                self.assertTrue(any(place.is_file() for place in places), f"{name}: {header}")
+
+
 class RenamedNames(unittest.TestCase):
     """The check itself: it accepts what a small tree has and names what it has not."""
 
@@ -150,7 +186,7 @@ class RenamedNames(unittest.TestCase):
 
     def test_each_kind_of_breach(self):
         for name in ("run/trainer.h", "trainer.h", "Saves::is_overdue", "Saver::is_due", "Saves::work", "was_due()",
-                     "last_saved_step_", "kLimit", "PendingSteps"):
+                     "last_saved_step_", "kLimit", "PendingSteps", "Trainer"):
             found = self.fault(f"`{name}`")
             self.assertEqual(len(found), 1, name)
             self.assertIn(name, found[0])
