@@ -10,6 +10,21 @@
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/log.h"
 
+// Why in this order. All of this runs on the writer thread of rank 0; the other ranks wait for its
+// votes, and no training thread waits for any of it unless it asked for a committed save. Every
+// file is synced before the folders that name it, the manifest after everything it lists, the
+// folders before the rename and save_dir after it. So the rename can only become durable for a
+// folder that is whole: a power cut before it leaves a hidden folder that no reader looks at and
+// that begin() of a later save, or the next start, removes; a cut after it leaves either that or
+// the whole checkpoint, and the sync of save_dir ends the doubt. Only then is `committed_` set:
+// where that last sync fails, the save has failed on all ranks, and a later save of the step writes
+// it anew.
+//
+// A checkpoint of the same name (of a run that was rewound) is renamed aside first, durably, and
+// removed last: at any cut one of the two is there under one of the two names, and clear_leftovers
+// gives the old one its name back if the new one has not taken it. begin() clears leftovers before
+// it asks for free space, because they may be what fills the disk.
+
 namespace wmtp::checkpoint {
 namespace {
 

@@ -12,6 +12,27 @@
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
 
+// Why two threads. A rank whose peer has died waits in a collective that nothing can wake, so the
+// process must be ended from another thread, by _exit. That thread must not be able to wait itself:
+// the store lives in rank 0 and a call to it may never return. So the deadline thread touches
+// memory, clocks and, when it is about to leave, the hang file and stderr; everything that goes
+// over the network is done by the beating thread (watchdog_beat.cpp), which is detached and shares
+// State by reference count because it may outlive the watchdog inside a store call. The deadline
+// thread also watches the beating one: a store that has not answered for `dead_after` ends the
+// process.
+//
+// The training thread is never made to wait for the network here: enter(), progress() and
+// set_step() take the mutex, and no store call is made under it. (post() and posted() do block for
+// one: they are for a thread that has failed already.) The hang file is written under the mutex,
+// when the process leaves anyway.
+//
+// Why in this order at the end of a limit: the report names the rank that is behind, the beating
+// thread gets kPostPatience to post it, so that all ranks leave for one cause, and the stacks are
+// dumped before the process ends whether the post got through or not. The first post of a run
+// stands: a rank that hears of it leaves with that code, since a peer that is gone for it is no new
+// failure. Time during which this process was itself stopped (a gap above kPause) does not count
+// against anybody.
+
 namespace wmtp::comm {
 namespace {
 

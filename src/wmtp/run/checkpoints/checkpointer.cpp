@@ -18,6 +18,28 @@
 #include "wmtp/run/checkpoints/state_check.h"
 #include "wmtp/tensor/host_memory.h"
 
+// Two threads, and what each may do. The training thread calls everything public; the writer thread
+// runs work(), run() and after_commit(). Collectives belong to the training thread alone (they must
+// be started in one order on all ranks, by one thread), so the writers of the ranks agree through
+// the store, on a connection of their own (StoreVote), and the one question that all ranks must
+// answer alike, whether the writer is free, is an all-reduce of the training thread (is_idle).
+//
+// The training thread waits for the writer in wait() only: before it stages, because the arena
+// holds the bytes that are being written, and after it where the caller asks for a committed save
+// or the state was borrowed instead of copied. The writer never waits for the training thread.
+// While job_ is set the writer owns it: the training thread only asks under the mutex whether it is
+// there.
+//
+// Slow storage is no hang and hung storage is one: the calls that the saver makes between blocks
+// are counted, and wait() turns each new count into progress of the watchdog's section. A failed
+// save stops nothing by itself; it is an outcome that the training thread reads at a step boundary.
+// A destructor that runs because of an exception abandons the save, as the ranks that it waits for
+// may be gone; otherwise it waits until the save is committed.
+//
+// After the commit rank 0 moves the pointers first and removes old checkpoints last, because
+// retention spares what -best and -final name. None of it can undo the commit: failures are
+// warnings.
+
 namespace wmtp::run {
 namespace {
 
