@@ -194,7 +194,8 @@ std::vector<std::size_t> step_sizes(const std::shared_ptr<const Dataset>& datase
   return out;
 }
 
-TEST(Steps, V47StepSizesDoNotDependOnTheShape) {
+// Vector V47.
+TEST(Steps, StepSizesDoNotDependOnTheShape) {
   const CorpusFixture fixture(10);
   const auto dataset = fixture.dataset();
   for (const auto& [world, batch, accumulation] :
@@ -208,7 +209,8 @@ TEST(Steps, V47StepSizesDoNotDependOnTheShape) {
   EXPECT_EQ(steps_left(epochs_in_millionths(1.2), 10, 8), 3u);
 }
 
-TEST(Steps, V48PlacesOfMicroBatchesAndRanks) {
+// Vector V48.
+TEST(Steps, PlacesOfMicroBatchesAndRanks) {
   const CorpusFixture fixture(10);
   const auto dataset = fixture.dataset();
   const Ids order = global_order(dataset, 1, 1, 1, 1.5);
