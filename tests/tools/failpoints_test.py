@@ -113,7 +113,7 @@ def passages():
 
 def section_file_passages():
     code = code_of(SECTION_FILE)
-    kinds = [kind for path in sorted((ROOT / "src/wmtp/data").glob("*.cpp"))
+    kinds = [kind for path in sorted((ROOT / "src/wmtp/data").rglob("*.cpp"))
              for kind in re.findall(r'\.failpoints = "(\w+)"', code_of(path))]
     for call in re.finditer(r'pass_failpoint\(content, path, "([^"]+)"\)', code):
         for kind in kinds:  # pass_failpoint() throws the errors itself
