@@ -218,6 +218,7 @@ TEST_F(GathererTest, APassInAnotherOrderIsRefused) {
   EXPECT_WMTP_ERROR(runtime.acquire(UnitId(3), false), ErrorKind::internal, "another order");
   make(Strategy::full_shard, 1, 1);
   step();
+  step();
   // Longer than the pass before.
   EXPECT_WMTP_ERROR(runtime_->acquire(UnitId(1), true), ErrorKind::internal, "another order");
 }
