@@ -51,7 +51,7 @@ bench-build: setup  ## Time a cold build and a one-file rebuild
 	@tools/bench_build
 
 SCALE ?= 1
-soak: setup-python build  ## The long tier of the fault tests, hours; ONLY="g2 g8" chooses, SCALE=0.01 shortens
+soak: setup-python build  ## The long tier of the fault tests, hours; ONLY="kill-storm power-loss" chooses, SCALE=0.01 shortens
 	@tools/soak $(BUILD) $(ONLY) --scale $(SCALE)
 
 lint:  ## Architecture, format and size checks

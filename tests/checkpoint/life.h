@@ -19,7 +19,7 @@
 #include "wmtp/core/failpoint.h"
 #include "wmtp/core/log.h"
 
-namespace wmtp::weights::life {
+namespace wmtp::checkpoint::life {
 
 struct Life {
   std::filesystem::path save_dir;
@@ -198,4 +198,4 @@ inline void use_fast_temp_dir() {
   if (::access("/dev/shm", W_OK) == 0) ::setenv("TMPDIR", "/dev/shm", 1);
 }
 
-}  // namespace wmtp::weights::life
+}  // namespace wmtp::checkpoint::life

@@ -16,7 +16,7 @@
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/rng.h"
 
-namespace wmtp::weights::tiny {
+namespace wmtp::checkpoint::tiny {
 
 inline const std::string kModel = "tiny";
 
@@ -178,4 +178,4 @@ inline void expect_saved(storage::FileSystem& files, const std::filesystem::path
     EXPECT_EQ(error, "");
 }
 
-}  // namespace wmtp::weights::tiny
+}  // namespace wmtp::checkpoint::tiny

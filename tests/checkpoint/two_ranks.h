@@ -4,7 +4,7 @@
 #include "support/temp_dir.h"
 
 #ifdef WMTP_FAILPOINTS
-namespace wmtp::weights::life {
+namespace wmtp::checkpoint::life {
 
 inline constexpr std::string_view kQuarantine = "load.quarantine.rename";
 
@@ -161,5 +161,5 @@ class TwoRanks : public testing::Test {
   std::unique_ptr<test::TempDir> origin_;
 };
 
-}  // namespace wmtp::weights::life
+}  // namespace wmtp::checkpoint::life
 #endif

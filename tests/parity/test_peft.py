@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 import torch
+from model_cases import check_scores, close_in_norm, logits_of, make_model, peer, peer_names, random_rows, score, write_rows
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
-from test_models import check_scores, close_in_norm, logits_of, make_model, peer, peer_names, random_rows, score, write_rows
 from tolerance import near, through_a_model, within
 
 ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]

@@ -7,9 +7,9 @@ import shutil
 import pytest
 import torch
 import yaml
+from model_cases import check_scores, logits_of, make_model, random_rows, score, write_rows
 from safetensors.torch import save_file
 from test_model_folders import meta_state
-from test_models import check_scores, logits_of, make_model, random_rows, score, write_rows
 from transformers import LlamaConfig, LlamaForCausalLM
 
 RANK, ALPHA = 4, 6.0

@@ -9,6 +9,7 @@
 #include "wmtp/model/presets.h"
 #include "wmtp/training/assemble.h"
 #include "wmtp/training/frozen_model.h"
+#include "wmtp/training/objectives/baseline.h"
 
 namespace wmtp::run {
 namespace {
