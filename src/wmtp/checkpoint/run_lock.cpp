@@ -43,8 +43,8 @@ std::optional<LockHolder> read_holder(int fd) {
   return holder;
 }
 
-[[noreturn]] void refuse_lock(const std::filesystem::path& path, const std::optional<LockHolder>& holder,
-                         std::string_view hint) {
+[[noreturn]] void refuse_lock(const std::filesystem::path& path,
+                              const std::optional<LockHolder>& holder, std::string_view hint) {
   const std::string who =
       holder ? fmt::format("run {} (host {}, pid {})", holder->run_id, holder->host, holder->pid)
              : "another run";

@@ -127,7 +127,8 @@ std::uint64_t HeaderScanner::integer() {
 
 void HeaderScanner::end() {
   skip_space();
-  if (at_ != text_.size()) refuse(fmt::format("{} after the end of the object", shown_char(text_[at_])));
+  if (at_ != text_.size())
+    refuse(fmt::format("{} after the end of the object", shown_char(text_[at_])));
 }
 
 std::size_t find_invalid_utf8(std::string_view text) {

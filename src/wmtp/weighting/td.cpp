@@ -51,8 +51,8 @@ void check(const TdOptions& options) {
   const bool monte_carlo = options.mode == TdMode::gae && options.terminal == Terminal::monte_carlo;
   if (monte_carlo && (options.gamma != 1 || options.lambda != 1))
     refuse_td(fmt::format("td.terminal monte_carlo with gamma {} and lambda {}", options.gamma,
-                       options.lambda),
-           "Monte Carlo errors need gamma = lambda = 1");
+                          options.lambda),
+              "Monte Carlo errors need gamma = lambda = 1");
 }
 
 Tensor td_error(const TdOptions& options, const Tensor& values_N, const Documents& docs) {
