@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs the benchmarks and prints what each of them says.
 
-A benchmark is a script bench/bench_<name>.py; putting one there is all it takes. Scripts find the program in $WMTP_BIN. Without names all of them run, one after another.
+A benchmark is a script bench/bench_<name>.py; putting one there is all it takes. Scripts find the program in $WMTP_BIN.
+Without names all of them run, one after another.
 """
 import argparse
 import os

@@ -7,9 +7,10 @@
 # --with-tests         what the scripts in tests/gpu run besides
 # --programs A,B       these programs of the build folder's bin/ besides
 # --release            refuse a program with failpoints in it
+# shellcheck disable=SC2016  # $ORIGIN is for the loader, not for this shell
 set -euo pipefail
 cd "$(dirname "$0")/.."
-build=build out=dist site_packages= release=no named=
+build=build out=dist site_packages='' release=no named=''
 tests_on_gpu=kernels_test,comm_test,wmtp_model_probe
 max_bytes=$((60 * 1024 * 1024))
 
@@ -33,7 +34,7 @@ for program in "${programs[@]}"; do
   [ -x "$program" ] || fail "no $program: run make build first, or ninja -C $build $(basename "$program")"
 done
 for tool in patchelf strip ldd; do
-  command -v $tool > /dev/null || fail "$tool is missing: run tools/setup --dev"
+  command -v $tool > /dev/null || fail "$tool is missing: run tools/setup"
 done
 # The name of a failpoint that every build with failpoints has.
 if [ $release = yes ] && grep -qa 'save\.shard\.fsync' "$build/bin/wmtp"; then

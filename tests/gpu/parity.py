@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
-import peer_fsdp2 as peer  # noqa: E402
+import peer_fsdp2 as peer
 
 
 def run_probe(bundle, out, **flags):

@@ -69,9 +69,9 @@ TEST(ValueHead, CountsAreThoseOfTheDefinition) {
 std::vector<std::string> meta_names(std::int64_t num_layers, std::int64_t num_extra_heads) {
   std::vector<std::string> names = {"tok_embeddings.weight", "norm.weight", "output.weight"};
   const auto add_block = [&names](const std::string& block) {
-    for (const char* part : {"attention.wq", "attention.wk", "attention.wv", "attention.wo",
-                             "feed_forward.w1", "feed_forward.w2", "feed_forward.w3",
-                             "attention_norm", "ffn_norm"})
+    for (const char* part :
+         {"attention.wq", "attention.wk", "attention.wv", "attention.wo", "feed_forward.w1",
+          "feed_forward.w2", "feed_forward.w3", "attention_norm", "ffn_norm"})
       names.push_back(block + "." + part + ".weight");
   };
   for (std::int64_t i = 0; i < num_layers; ++i) add_block("layers." + std::to_string(i));

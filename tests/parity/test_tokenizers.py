@@ -166,7 +166,7 @@ def test_no_limit_of_transformers(wmtp, saved, tmp_path):
 def test_bytes_after_the_end_are_refused(wmtp, saved, tmp_path):
     _, source = saved("qwen")
     good = {"tokenizer.json": (source / "tokenizer.json").read_bytes(), "tokenizer_config.json": b'{"bos_token": "<s>"}'}
-    for name, content in good.items():
+    for name in good:
         for tail in (b"\0", b"\0" * 4096, b'\0{"a": 1}', b"x", b"{}"):
             for file, data in good.items():
                 (tmp_path / file).write_bytes(data + (tail if file == name else b"\n \n"))
@@ -189,7 +189,7 @@ def test_what_is_shown_keeps_its_spaces(wmtp, saved, tmp_path, name):
     else:
         tokenizer, folder = saved(name)
         vocabulary = tokenizer.get_vocab_size()
-        decode_ids = lambda ids: tokenizer.decode(ids, skip_special_tokens=False)  # noqa: E731
+        decode_ids = lambda ids: tokenizer.decode(ids, skip_special_tokens=False)
     (tmp_path / "train.jsonl").write_text(json.dumps(ROW) + "\n")
     (tmp_path / "run.yaml").write_text(json.dumps({
         "experiment": {"name": "t", "stage": "baseline"},

@@ -116,7 +116,7 @@ def test_checkpoints_of_the_python_project(wmtp, tmp_path):
     }
     for case, (content, names) in cases.items():
         torch.save(content, tmp_path / f"{case}.pt")
-        check(wmtp, tmp_path / f"{case}.pt", {key: w for key in names})
+        check(wmtp, tmp_path / f"{case}.pt", dict.fromkeys(names, w))
 
 
 def test_old_formats_are_refused_with_advice(wmtp, tmp_path):

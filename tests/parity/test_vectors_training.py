@@ -177,7 +177,7 @@ HEADS = {"linear": {"linear": (16, 1)}, "sigmoid": {"linear": (16, 1)},
 @pytest.mark.parametrize("shape", [(5, 16), (2, 3, 16)])
 def test_value_head(ask, kind, shape):
     generator = torch.Generator().manual_seed(1)
-    draw = lambda *sizes: torch.randn(*sizes, generator=generator, dtype=DOUBLE, requires_grad=True)  # noqa: E731
+    draw = lambda *sizes: torch.randn(*sizes, generator=generator, dtype=DOUBLE, requires_grad=True)
     params = {}
     for name, (inputs, outputs) in HEADS[kind].items():
         params[f"value_head.{name}.weight"], params[f"value_head.{name}.bias"] = draw(outputs, inputs), draw(outputs)
@@ -197,7 +197,7 @@ def test_value_head(ask, kind, shape):
 @pytest.mark.parametrize("shape", [(4, 6), (2, 3, 6), (1, 6)])
 def test_lora_linear(ask, shape):
     generator = torch.Generator().manual_seed(2)
-    draw = lambda *sizes: torch.randn(*sizes, generator=generator, dtype=DOUBLE, requires_grad=True)  # noqa: E731
+    draw = lambda *sizes: torch.randn(*sizes, generator=generator, dtype=DOUBLE, requires_grad=True)
     weight, a, b, x = draw(5, 6), draw(2, 6), draw(5, 2), draw(*shape)
     upstream = torch.randn(*shape[:-1], 5, generator=generator, dtype=DOUBLE)
     y = x @ weight.T + 3 / 2 * (x @ a.T) @ b.T

@@ -52,7 +52,7 @@ const config::ResolvedKey* key_of(const config::ResolvedConfig& resolved,
 }
 
 ShownProblem shown_problem(const config::ResolvedConfig& resolved, const run::InputProblem& problem,
-                   const std::string& stage_file) {
+                           const std::string& stage_file) {
   const config::ResolvedKey* key = key_of(resolved, problem);
   ShownProblem one{problem.kind, stage_file, problem.fact, problem.hint};
   if (!key) return one;

@@ -77,8 +77,8 @@ class StrictBuilder : public nlohmann::detail::json_sax_dom_parser<Json> {
   WideIntegers wide_;
 };
 
-Json parse_with(std::string_view text, std::string_view name, const JsonLimits& limits, ErrorKind kind,
-           WideIntegers wide) {
+Json parse_with(std::string_view text, std::string_view name, const JsonLimits& limits,
+                ErrorKind kind, WideIntegers wide) {
   if (text.size() > limits.max_bytes)
     throw Error(
         kind, "json",

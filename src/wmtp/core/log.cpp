@@ -45,7 +45,8 @@ std::shared_ptr<spdlog::logger> make_logger(const Options& options) {
 }
 
 LogState& log_state() {
-  static LogState instance{.mutex = {}, .options = {}, .logger = make_logger({}), .before_line = {}};
+  static LogState instance{
+      .mutex = {}, .options = {}, .logger = make_logger({}), .before_line = {}};
   return instance;
 }
 

@@ -28,15 +28,16 @@ consteval std::size_t num_enumerators() {
 
 template <class A, class B, std::size_t... kIndex>
 consteval bool equal_enumerators(std::index_sequence<kIndex...>) {
-  return ((enumerator_name<static_cast<A>(kIndex)>() ==
-           enumerator_name<static_cast<B>(kIndex)>()) &&
-          ...);
+  return (
+      (enumerator_name<static_cast<A>(kIndex)>() == enumerator_name<static_cast<B>(kIndex)>()) &&
+      ...);
 }
 
 // The same names in the same order.
 template <class A, class B>
-concept SameEnumerators = num_enumerators<A>() == num_enumerators<B>() &&
-    equal_enumerators<A, B>(std::make_index_sequence<num_enumerators<A>()>());
+concept SameEnumerators = num_enumerators<A>()
+== num_enumerators<B>() && equal_enumerators<A, B>(
+                               std::make_index_sequence<num_enumerators<A>()>());
 
 // An enumerator that is added, renamed or moved on one side only does not compile.
 template <class To, class From>

@@ -17,8 +17,8 @@ constexpr std::int64_t kSmallestForCudnn = 32;
 // Above these the kernels have no body.
 constexpr std::int64_t kLargestForCudnn = 128, kLargestForFlash = 256;
 
-void check_attention(const Demands& demands, const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v_NGE,
-           const Documents& documents) {
+void check_attention(const Demands& demands, const Tensor& q_NHE, const Tensor& k_NGE,
+                     const Tensor& v_NGE, const Documents& documents) {
   WMTP_CHECK(q_NHE.dim() == 3 && k_NGE.dim() == 3, "attention: q and k are not [n, heads, e]");
   const std::int64_t tokens = q_NHE.size(0), num_q = q_NHE.size(1), size = q_NHE.size(2);
   const std::int64_t num_kv = k_NGE.size(1);

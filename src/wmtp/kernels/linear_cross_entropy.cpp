@@ -42,7 +42,8 @@ void check_linear_cross_entropy(const LinearCrossEntropy& args) {
   WMTP_CHECK(args.weight_VD.size(0) > 0, "linear_cross_entropy: an empty vocabulary");
 }
 
-void check_linear_cross_entropy(const LinearCrossEntropy& args, const LinearCrossEntropyGrads& grads) {
+void check_linear_cross_entropy(const LinearCrossEntropy& args,
+                                const LinearCrossEntropyGrads& grads) {
   const Demands demands("linear_cross_entropy", args.hidden_ND);
   const DType dtype = args.hidden_ND.scalar_type();
   demands.vector("scale", grads.scale_M, args.targets_M.size(0), statistics_dtype(dtype))

@@ -7,7 +7,8 @@
 namespace wmtp::kernels {
 namespace {
 
-void response_stats_on_gpu(const Tensor& values_N, const Responses& responses, const Tensor& stats_DS) {
+void response_stats_on_gpu(const Tensor& values_N, const Responses& responses,
+                           const Tensor& stats_DS) {
   WMTP_CHECK(element_of("response_stats", values_N) == Element::fp32,
              "response_stats: the values are not fp32");
   CudaResponseStats args{};

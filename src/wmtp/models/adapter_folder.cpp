@@ -100,7 +100,8 @@ model::LoraConfig lora_of(const weights::PeftConfig& peft, const Adapted& adapte
   return model::checked(std::move(lora), config);
 }
 
-void check_adapter(const fs::path& folder, const OpenedAdapter& opened, const model::ModelConfig& config) {
+void check_adapter(const fs::path& folder, const OpenedAdapter& opened,
+                   const model::ModelConfig& config) {
   weights::WeightExpectations expected;
   expected.origin = "adapter " + folder.string();
   expected.units.push_back({"adapters", adapter_params(config, opened.lora)});

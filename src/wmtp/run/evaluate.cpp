@@ -5,10 +5,11 @@
 namespace wmtp::run {
 
 training::Numbers evaluate(const EvaluatedParts& parts, comm::Communicator& group) {
-  StepReader reader(parts.data.validation_loader(), {static_cast<int>(parts.plan.assemble.model.n_future),
-                                                parts.model.inv_freq(),
-                                                {},
-                                                parts.signals.validation()});
+  StepReader reader(parts.data.validation_loader(),
+                    {static_cast<int>(parts.plan.assemble.model.n_future),
+                     parts.model.inv_freq(),
+                     {},
+                     parts.signals.validation()});
   training::Totals totals = parts.model.step().make_totals();
   bool begun = false;
   while (const auto next = reader.next_evaluation()) {
@@ -17,8 +18,7 @@ training::Numbers evaluate(const EvaluatedParts& parts, comm::Communicator& grou
     parts.model.runtime().begin_evaluation();
     parts.model.objective().evaluate(next->batch, totals);
   }
-  const training::Numbers numbers =
-      parts.model.objective().finish_evaluation(totals, group);
+  const training::Numbers numbers = parts.model.objective().finish_evaluation(totals, group);
   parts.signals.write(parts.signals.mark());
   return numbers;
 }

@@ -14,8 +14,8 @@ std::optional<PendingStep> PendingSteps::read(std::size_t keep) {
   steps_.pop_front();
   step.record.result = step.pending.read();
   // From start to start; of the newest step, to now.
-  step.record.step_time_s = seconds_since(step.started) -
-                            (steps_.empty() ? 0 : seconds_since(steps_.front().started));
+  step.record.step_time_s =
+      seconds_since(step.started) - (steps_.empty() ? 0 : seconds_since(steps_.front().started));
   return step;
 }
 

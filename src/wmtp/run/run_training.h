@@ -18,8 +18,8 @@ struct TrainingContext {
   tracking::ConsoleOptions console;
   OrderedJson environment;  // environment.json
   Requests requests;
-  // Told of what ends the loop before the run's objects are destroyed: where that takes long, a rank
-  // that waits for this one would call it a hang.
+  // Told of what ends the loop before the run's objects are destroyed: where that takes long, a
+  // rank that waits for this one would call it a hang.
   std::function<void(const std::exception&)> on_failure;
 };
 

@@ -39,10 +39,10 @@ SavedState saved_state(const TrainState& state, std::int64_t num_steps, const Sa
   saved.planned_steps = num_steps;
   if (parts.model.loss_scale()) saved.loss_scale = parts.model.loss_scale()->state();
   if (parts.stage.ema()) saved.ema = parts.stage.ema()->read();
-  saved.layout = {parts.site.world, std::string(parallel::name_of(parts.plan.assemble.parallel.strategy)),
-                  std::string(config::name_of(parts.config.training.optimizer.precision)),
-                  parts.config.training.batch_size,
-                  static_cast<std::int64_t>(parts.data.shape().accumulation)};
+  saved.layout = {
+      parts.site.world, std::string(parallel::name_of(parts.plan.assemble.parallel.strategy)),
+      std::string(config::name_of(parts.config.training.optimizer.precision)),
+      parts.config.training.batch_size, static_cast<std::int64_t>(parts.data.shape().accumulation)};
   return saved;
 }
 

@@ -32,7 +32,7 @@ class Saves {
   // The run goes on from a checkpoint of its own folder, whose pointers a kill may have left out.
   void resumed(std::int64_t step, const std::optional<BestRecord>& best);
   void begin(std::int64_t step);  // training begins with this step: publishes it, starts the clock
-  bool is_time() const;  // save_every_minutes have passed since the last save
+  bool is_time() const;           // save_every_minutes have passed since the last save
   void request() { requested_ = true; }  // all ranks have agreed to save
 
   // COLLECTIVE. Whether the step that just ended is to be saved. One that finds the writer busy is

@@ -137,8 +137,7 @@ RunEnd Trainer::run(RunReport* report, const Requests& requests) {
       validate_and_report(report);
     }
     const bool may_save = !last || !config_.checkpoint.save_final;
-    if (may_save &&
-        saves_->is_due(state_, samples_before, run_samples(), is_new_best(), report))
+    if (may_save && saves_->is_due(state_, samples_before, run_samples(), is_new_best(), report))
       save(/*final=*/false, /*wait=*/false, report);
     saves_->report_ended(state_.step, report);
     limit.add(seconds_since(begun));
@@ -175,7 +174,9 @@ bool Trainer::is_new_best() const {
 
 void Trainer::save(bool final, bool wait, RunReport* report) {
   read_pending(/*keep=*/0, report);
-  saves_->save(*model_, saved_state(state_, num_steps_, {config_, site_, plan_, data_, *model_, stage_}), {.best = is_new_best(), .final = final}, wait, report);
+  saves_->save(*model_,
+               saved_state(state_, num_steps_, {config_, site_, plan_, data_, *model_, stage_}),
+               {.best = is_new_best(), .final = final}, wait, report);
 }
 
 bool Trainer::run_step(StepReader& reader, const Requests& requests) {

@@ -31,7 +31,7 @@ std::string place_of_source(const models::ModelSource& source, const ExportFlags
 }
 
 void show_export(const exports::ExportReport& report, const ExportFlags& flags,
-          const models::ModelSource& source, DType dtype, const Session& session) {
+                 const models::ModelSource& source, DType dtype, const Session& session) {
   nlohmann::ordered_json difference = nullptr, step = nullptr;
   if (report.logit_difference) difference = *report.logit_difference;
   if (source.step) step = *source.step;

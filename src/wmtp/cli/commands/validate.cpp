@@ -56,7 +56,8 @@ std::vector<ShownProblem> shown_problems(const config::ConfigError& error) {
 }
 
 // Rules that hang on the ranks hold for --world-size alone; --diff compares what both files say.
-config::ResolvedConfig load_validated(const ValidateFlags& flags, const std::string& file, bool check_paths) {
+config::ResolvedConfig load_validated(const ValidateFlags& flags, const std::string& file,
+                                      bool check_paths) {
   config::LoadRequest request = flags.config.request();
   request.file = file;
   request.check_paths = check_paths;

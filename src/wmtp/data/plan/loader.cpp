@@ -37,6 +37,7 @@ void Loader::produce() {
           if (!push(std::move(batch))) throw Stopped{};
         });
   } catch (const Stopped&) {
+    // Nobody takes batches any more, which is how a loader ends early.
   } catch (...) {
     std::lock_guard lock(mutex_);
     error_ = std::current_exception();

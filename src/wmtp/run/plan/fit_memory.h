@@ -8,8 +8,9 @@
 namespace wmtp::run {
 
 struct FitChoices {
-  bool recompute = true;      // false: request.recompute is given
-  bool shard_frozen = false;  // true: request.other may be sharded, and is before more is recomputed
+  bool recompute = true;  // false: request.recompute is given
+  bool shard_frozen =
+      false;  // true: request.other may be sharded, and is before more is recomputed
 };
 
 // Sets request.recompute and request.other->shard to the first choice that needs no more than

@@ -16,7 +16,7 @@ bool pairwise(const config::Config& config) {
 // Of the weights that do not learn: a critic's backbone may be a model of its own.
 std::optional<config::DType> frozen_dtype(const config::Config& config) {
   return is_critic(config) && config.models.value_model.path ? config.models.value_model.dtype
-                                                          : config.models.policy.dtype;
+                                                             : config.models.policy.dtype;
 }
 
 enum Group : std::size_t { kPolicy, kLora, kValueHead, kFixedBias };
@@ -49,8 +49,8 @@ bool is_critic(const config::Config& config) {
 bool has_value_head(const config::Config& config) {
   const config::Training& training = config.training;
   return is_critic(config) || (config.experiment.stage == Stage::verifiable &&
-                            training.value.source == config::ValueSource::joint &&
-                            training.td.control != config::TdControl::random);
+                               training.value.source == config::ValueSource::joint &&
+                               training.td.control != config::TdControl::random);
 }
 
 std::optional<training::ValuePathOptions> value_head_options(const config::Config& config) {

@@ -139,7 +139,8 @@ ModelPlan plan_model(const config::Config& config, const RunSite& site) {
   assemble.model = source.config;
   assemble.transformer.lora = models::lora_of(config, source.config);
   assemble.transformer.loss_chunk_rows = config.runtime.loss_chunk_rows;
-  assemble.frozen = is_critic(config) && config.training.backbone_frozen && !config.training.use_lora;
+  assemble.frozen =
+      is_critic(config) && config.training.backbone_frozen && !config.training.use_lora;
   assemble.value_head = value_head_options(config);
   assemble.parallel = parallel_options(config, site.device);
   if (site.rank == 0) tell_cpu_precision(config, site.device);

@@ -11,9 +11,8 @@
 namespace wmtp::run {
 using config::Stage;
 
-StageModels::StageModels(const config::Config& config, const RunSite& site,
-                         const ModelPlan& policy, const parallel::Groups& groups,
-                         bool signals_cached)
+StageModels::StageModels(const config::Config& config, const RunSite& site, const ModelPlan& policy,
+                         const parallel::Groups& groups, bool signals_cached)
     : config_(config) {
   if (config.experiment.stage == Stage::verifiable) {
     const config::Td& td = config.training.td;
@@ -32,8 +31,8 @@ training::MakeObjective StageModels::objective() const {
 std::unique_ptr<training::Objective> StageModels::make(const training::ModelParts& parts) const {
   switch (config_.experiment.stage) {
     case Stage::baseline:
-      return std::make_unique<training::Baseline>(
-          parts.policy, loss_normalization(config_.training));
+      return std::make_unique<training::Baseline>(parts.policy,
+                                                  loss_normalization(config_.training));
     case Stage::critic:
       return std::make_unique<training::Critic>(parts.policy, *parts.value, *parts.read_value,
                                                 critic_options(config_));
