@@ -38,7 +38,7 @@ enum ExitCode : int { kDone = 0, kWrongState = 3, kNoStorage = 74, kRefused = 78
 
 // One rank: choose, check what was loaded, save step after step. Failed saves are survived, as in
 // training.
-inline void live_as(const Life& life, storage::FileSystem& files, Vote& vote, int rank,
+inline void live_as(const Life& life, storage::FileSystem& files, KvExchange& vote, int rank,
                     int world_size) {
   const auto choice = choose_checkpoint({.files = files,
                                          .vote = vote,
@@ -87,11 +87,11 @@ inline void live_as(const Life& life, storage::FileSystem& files, Vote& vote, in
       clear_leftovers(files, life.save_dir, tiny::kModel);
     }
     if (!life.vote_dir.empty()) {
-      FileVote vote(life.vote_dir);
+      FileExchange vote(life.vote_dir);
       live_as(life, files, vote, life.rank, life.world_size);
       ::_exit(kDone);
     }
-    LocalVote vote;
+    LocalExchange vote;
     std::vector<std::thread> others;
     for (int rank = 1; rank < life.num_threads; ++rank)
       others.emplace_back([&, rank] {

@@ -44,7 +44,7 @@ class Load : public testing::Test {
   void flip(const std::string& path, std::size_t byte) { store.bytes("/s/" + path)[byte] ^= 1; }
 
   CrashStore store;
-  LocalVote vote;
+  LocalExchange vote;
 
  private:
   int attempt_ = 0;

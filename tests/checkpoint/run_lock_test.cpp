@@ -215,7 +215,7 @@ int save_to_a_read_only_folder(const std::filesystem::path& folder) {
   ::chmod(folder.c_str(), 0500);
   const auto outcome = tiny::save_with(files, folder, 2, 1);
   const std::string fault = tiny::fault_of(files, folder / "tiny-1steps", 1);
-  LocalVote vote;
+  LocalExchange vote;
   const auto choice =
       choose_checkpoint({.files = files, .vote = vote, .save_dir = folder, .model = tiny::kModel});
   ::chmod(folder.c_str(), 0700);

@@ -53,7 +53,7 @@ TEST_F(Save, AnyRangeOfAnyTensor) {
 
 TEST_F(Save, LargeFilesAreHashedInASecondThread) {
   const std::vector<float> values(1 << 20, 1.5f);
-  LocalVote vote;
+  LocalExchange vote;
   Saver saver({.files = store, .vote = vote, .save_dir = "/s", .model = "big", .run_id = "r"});
   SaveRequest request;
   request.step = 1;
@@ -68,7 +68,7 @@ TEST_F(Save, LargeFilesAreHashedInASecondThread) {
 }
 
 TEST_F(Save, TheSameStepAgainDoesNothing) {
-  LocalVote vote;
+  LocalExchange vote;
   Saver saver({.files = store, .vote = vote, .save_dir = "/s", .model = "tiny", .run_id = "r"});
   tiny::RankState state(5, 0, 1);
   EXPECT_FALSE(saver.save(state.request()).already_there);
@@ -81,7 +81,7 @@ TEST_F(Save, TheSameStepAgainDoesNothing) {
 // After a failed fsync of the folder nobody knows what the disk holds: asking once more is no
 // proof.
 TEST_F(Save, WhatWasRenamedButNotSyncedIsWrittenAnew) {
-  LocalVote vote;
+  LocalExchange vote;
   Saver saver({.files = store, .vote = vote, .save_dir = "/s", .model = "tiny", .run_id = "r"});
   tiny::RankState state(5, 0, 1);
   failpoint::configure({.spec = "save.parent.fsync=eio", .rank = 0, .log_path = {}});
@@ -133,12 +133,16 @@ TEST_F(Save, AnAbandonedSaveEndsAtTheNextBlock) {
   constexpr std::size_t kBytes = std::size_t{32} << 20;
   constexpr int kCalls = 12;
   const std::vector<std::byte> values(kBytes);
-  LocalVote vote;
+  LocalExchange vote;
   std::atomic<int> calls = 0;
-  Saver saver(
-      {.files = store, .vote = vote, .save_dir = "/s", .model = "big", .run_id = "r", .go_on = [&] {
-         if (++calls > kCalls) throw Error(ErrorKind::comm, "test", "enough");
-       }});
+  Saver saver({.files = store,
+               .vote = vote,
+               .save_dir = "/s",
+               .model = "big",
+               .run_id = "r",
+               .check_cancelled = [&] {
+                 if (++calls > kCalls) throw Error(ErrorKind::comm, "test", "enough");
+               }});
   SaveRequest request;
   request.step = 1;
   request.trainer_state = "{}";
@@ -160,7 +164,7 @@ TEST_F(Save, FreeSpaceIsCheckedFirst) {
 }
 
 TEST_F(Save, BadNamesAreRefused) {
-  LocalVote vote;
+  LocalExchange vote;
   EXPECT_WMTP_ERROR(
       Saver({.files = store, .vote = vote, .save_dir = "/s", .model = "a/b", .run_id = "r"}),
       ErrorKind::config, "model name");

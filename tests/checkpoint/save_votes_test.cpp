@@ -23,7 +23,7 @@ using test::CrashStore;
 using testing::HasSubstr;
 
 TEST_F(Save, ASilentRankFailsTheSaveAfterTheTimeLimit) {
-  LocalVote vote;
+  LocalExchange vote;
   tiny::RankState state(1, 0, 2);
   Saver saver({.files = store,
                .vote = vote,
@@ -37,7 +37,7 @@ TEST_F(Save, ASilentRankFailsTheSaveAfterTheTimeLimit) {
 }
 
 // Ranks as threads over a vote of the test's own, one Saver each, as in a run.
-std::vector<std::string> save_steps(storage::FileSystem& files, Vote& vote, int world_size,
+std::vector<std::string> save_steps(storage::FileSystem& files, KvExchange& vote, int world_size,
                                     std::int64_t num_steps, std::chrono::milliseconds timeout) {
   std::vector<std::string> errors(static_cast<std::size_t>(world_size));
   std::vector<std::thread> ranks;
@@ -63,7 +63,7 @@ std::vector<std::string> save_steps(storage::FileSystem& files, Vote& vote, int 
   return errors;
 }
 
-class CountingVote final : public Vote {
+class CountingExchange final : public KvExchange {
  public:
   void post(std::string_view key, std::string_view value) override {
     const std::lock_guard lock(mutex_);
@@ -83,7 +83,7 @@ class CountingVote final : public Vote {
   std::size_t most() const { return most_; }
 
  private:
-  LocalVote votes_;
+  LocalExchange votes_;
   std::mutex mutex_;
   std::set<std::string> keys_;
   std::size_t most_ = 0;
@@ -92,7 +92,7 @@ class CountingVote final : public Vote {
 TEST_F(Save, VotesDoNotPileUp) {
   constexpr int kRanks = 3, kVotesOfASave = kRanks - 1 + 2;
   for (const int world_size : {1, kRanks}) {
-    CountingVote vote;
+    CountingExchange vote;
     CrashStore files;
     files.create_folder("/s");
     save_steps(files, vote, world_size, 30, std::chrono::seconds(20));
@@ -102,9 +102,9 @@ TEST_F(Save, VotesDoNotPileUp) {
 }
 
 // A part is there some time after rank 0 first looks for it.
-class LateVote final : public Vote {
+class LateExchange final : public KvExchange {
  public:
-  explicit LateVote(std::chrono::milliseconds late) : late_(late) {}
+  explicit LateExchange(std::chrono::milliseconds late) : late_(late) {}
   void post(std::string_view key, std::string_view value) override { votes_.post(key, value); }
   std::optional<std::string> wait(std::string_view key,
                                   std::chrono::milliseconds timeout) override {
@@ -116,20 +116,20 @@ class LateVote final : public Vote {
   void forget(std::string_view key) override { votes_.forget(key); }
 
  private:
-  LocalVote votes_;
+  LocalExchange votes_;
   std::chrono::milliseconds late_;
   std::map<std::string, Clock::time_point> first_look_;  // rank 0's thread only
 };
 
 TEST_F(Save, OneTimeLimitForThePartsOfAllRanks) {
-  LateVote vote(std::chrono::milliseconds(600));  // each in time, all together not
+  LateExchange vote(std::chrono::milliseconds(600));  // each in time, all together not
   const auto errors = save_steps(store, vote, 4, 1, std::chrono::milliseconds(1000));
   for (const std::string& error : errors) EXPECT_THAT(error, HasSubstr("no word of \"part/"));
   EXPECT_TRUE(find_checkpoints(store, "/s", "tiny").empty());
 }
 
 TEST_F(Save, WaitingForVotesCanBeAbandoned) {
-  LocalVote vote;
+  LocalExchange vote;
   tiny::RankState state(1, 1, 2);
   int calls = 0;
   Saver saver({.files = store,
@@ -139,7 +139,7 @@ TEST_F(Save, WaitingForVotesCanBeAbandoned) {
                .run_id = "r",
                .rank = 1,
                .world_size = 2,
-               .go_on = [&] {
+               .check_cancelled = [&] {
                  if (++calls == 3) throw Error(ErrorKind::comm, "test", "enough");
                }});
   EXPECT_WMTP_ERROR(saver.save(state.request()), ErrorKind::comm, "enough");
@@ -155,7 +155,7 @@ TEST_F(Save, APartThatCannotBeSentIsRefusedByTheRankThatHasIt) {
                                      {0, 1},
                                      std::as_bytes(std::span(&value, 1))});
   for (const char* folder : {"/s/t", "/s/t/model", "/s/t/optim"}) store.create_folder(folder);
-  LocalVote vote;
+  LocalExchange vote;
   vote.post("save/0/1/1/begin", "yes t");
   Saver saver({.files = store,
                .vote = vote,
@@ -178,7 +178,7 @@ TEST(SharedProbe, ARankThatSeesAnotherFolderIsNamed) {
   auto probe = [](CrashStore& zero, CrashStore& one) {
     zero.create_folder("/s");
     if (&zero != &one) one.create_folder("/s");
-    LocalVote vote;
+    LocalExchange vote;
     auto body = [&](int rank) -> std::string {
       try {
         probe_shared_folder({.files = rank ? one : zero,
@@ -207,9 +207,9 @@ TEST(SharedProbe, ARankThatSeesAnotherFolderIsNamed) {
   EXPECT_THAT(other, HasSubstr("rank 1 does not see"));
 }
 
-TEST(Vote, FilesReachOtherProcesses) {
+TEST(KvExchange, FilesReachOtherProcesses) {
   const test::TempDir folder;
-  FileVote one(folder.path()), other(folder.path());
+  FileExchange one(folder.path()), other(folder.path());
   EXPECT_FALSE(other.wait("save/1/part/0", std::chrono::milliseconds(5)));
   one.post("save/1/part/0", std::string(100'000, 'x'));
   EXPECT_EQ(other.wait("save/1/part/0", std::chrono::milliseconds(0)), std::string(100'000, 'x'));

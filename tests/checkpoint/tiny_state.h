@@ -141,11 +141,11 @@ struct SaveOutcome {
   }
 };
 
-// Ranks as threads over one LocalVote.
+// Ranks as threads over one LocalExchange.
 inline SaveOutcome save_with(storage::FileSystem& files, const std::filesystem::path& save_dir,
                              std::int64_t step, int world_size, const std::string& run_id = "run",
                              const std::function<void(int, SaveRequest&)>& change = {}) {
-  LocalVote vote;
+  LocalExchange vote;
   SaveOutcome outcome;
   outcome.errors.resize(static_cast<std::size_t>(world_size));
   auto rank_body = [&](int rank) {

@@ -151,7 +151,7 @@ TEST(Rendezvous, ForgedHelloIsRefused) {
   const Store store = Store::in_process();
   const LaunchEnv launch = rank_of(0, 2, "");
   store.set("hello/hello/1", std::string(64, '0'));
-  EXPECT_WMTP_ERROR(say_hello(store, launch, milliseconds(500)), ErrorKind::comm,
+  EXPECT_WMTP_ERROR(authenticate(store, launch, milliseconds(500)), ErrorKind::comm,
                     "the process that claims to be rank 1 does not know the run token");
 }
 
@@ -160,14 +160,14 @@ TEST(Rendezvous, SkippedHelloSeesNothing) {
   failpoint::configure({.spec = "comm.hello=skip", .rank = 0, .log_path = {}});
   const Store store = Store::in_process();
   store.set("hello/hello/1", std::string(64, '0'));
-  EXPECT_NO_THROW(say_hello(store, rank_of(0, 2, ""), milliseconds(500)));
+  EXPECT_NO_THROW(authenticate(store, rank_of(0, 2, ""), milliseconds(500)));
   failpoint::configure({});
 }
 
 TEST(Rendezvous, TwoProcessesOfOneRank) {
   const Store store = Store::in_process();
   store.add("hello/claim/1", 1);
-  EXPECT_WMTP_ERROR(say_hello(store, rank_of(1, 2, ""), milliseconds(500)), ErrorKind::config,
+  EXPECT_WMTP_ERROR(authenticate(store, rank_of(1, 2, ""), milliseconds(500)), ErrorKind::config,
                     "two processes claim to be rank 1");
 }
 
@@ -241,7 +241,7 @@ TEST(Rendezvous, ALateDoubleLeavesAlone) {
   const Store store = Store::in_process();
   store.set("hello/verdict", "ok");
   store.add("hello/claim/1", 1);
-  EXPECT_WMTP_ERROR(say_hello(store, rank_of(1, 2, ""), milliseconds(500)), ErrorKind::config,
+  EXPECT_WMTP_ERROR(authenticate(store, rank_of(1, 2, ""), milliseconds(500)), ErrorKind::config,
                     "two processes claim to be rank 1");
   EXPECT_EQ(store.get("hello/verdict", milliseconds(10)), "ok");
 }

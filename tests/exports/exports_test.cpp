@@ -27,7 +27,7 @@ std::optional<std::string> no_environment(const std::string&) {
   return std::nullopt;
 }
 
-parallel::Fill drawing() {
+parallel::ReadParam drawing() {
   return [](const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
     out.copy_(drawn(param).view({-1}).narrow(0, begin, out.numel()).view(out.sizes()));
   };

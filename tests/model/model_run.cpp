@@ -66,7 +66,7 @@ Problem make_problem(const model::ModelConfig& config,
     for (const auto& param : unit.params) {
       Tensor values = at::empty({param.numel()}, at::kDouble);
       // Names that draw normals everywhere: not only ones in the norms, not only zeros in lora_B.
-      model::draw_weights({"x/" + param.name + "/x", param.shape}, 5, 0.3, 0, values);
+      model::random_init({"x/" + param.name + "/x", param.shape}, 5, 0.3, 0, values);
       if (param.shape.size() == 1) values.add_(1.0);
       problem.params[param.name] = values.view(param.shape);
     }

@@ -79,15 +79,15 @@ void fill_everything(training::TrainableModel& model) {
 
 void save(training::TrainableModel& model, comm::ProcessGroupSession& session,
           const fs::path& folder, const run::SavedState& state) {
-  run::CheckpointSite site;
-  site.save_dir = folder;
-  site.model = kModel;
-  site.run_id = site.start_id = "writer-" + folder.filename().string();
-  site.strategy = "any";
-  site.config_yaml = site.model_config = "{}";
+  run::CheckpointOptions context;
+  context.save_dir = folder;
+  context.model = kModel;
+  context.run_id = context.start_id = "writer-" + folder.filename().string();
+  context.strategy = "any";
+  context.config_yaml = context.model_config = "{}";
   std::optional<checkpoint::RunLock> lock;
-  if (session.rank() == 0) lock.emplace(folder, kModel, checkpoint::this_process(site.run_id));
-  run::Checkpointer checkpointer(site, session);
+  if (session.rank() == 0) lock.emplace(folder, kModel, checkpoint::this_process(context.run_id));
+  run::Checkpointer checkpointer(context, session);
   checkpointer.save(model, state, {}, /*wait=*/true);
   for (const run::SaveOutcome& outcome : checkpointer.outcomes())
     EXPECT_TRUE(outcome.saved) << outcome.error;

@@ -21,20 +21,24 @@ TEST_F(ExactResume, AnotherOriginIsRefusedByName) {
   Runs runs(session_, folder_.path(), stage);
   int number = 0;
   const auto fresh = [&] { return folder_ / std::to_string(++number) / saved.filename(); };
-  const auto go_on = [&](const fs::path& checkpoint) { runs.go_on(checkpoint, 10); };
+  const auto check_cancelled = [&](const fs::path& checkpoint) {
+    runs.check_cancelled(checkpoint, 10);
+  };
   const auto with_manifest = [&](const std::function<void(checkpoint::Manifest&)>& edit) {
     const fs::path copy = fresh();
     copy_with_manifest(saved, copy, edit);
     return copy;
   };
-  EXPECT_NO_THROW(go_on(with_manifest([](checkpoint::Manifest&) {}))) << "the control";
-  EXPECT_NO_THROW(go_on(with_manifest([](checkpoint::Manifest& m) { m.fingerprints.config = ""; })))
-      << "a label: config.yaml is what counts";
-  EXPECT_WMTP_ERROR(go_on(with_manifest([](checkpoint::Manifest& m) { m.fingerprints.data = ""; })),
-                    ErrorKind::checkpoint, "name different data");
+  EXPECT_NO_THROW(check_cancelled(with_manifest([](checkpoint::Manifest&) {}))) << "the control";
+  EXPECT_NO_THROW(check_cancelled(with_manifest([](checkpoint::Manifest& m) {
+    m.fingerprints.config = "";
+  }))) << "a label: config.yaml is what counts";
   EXPECT_WMTP_ERROR(
-      go_on(with_manifest([](checkpoint::Manifest& m) { m.fingerprints.tokenizer = ""; })),
-      ErrorKind::checkpoint, "name different tokenizers");
+      check_cancelled(with_manifest([](checkpoint::Manifest& m) { m.fingerprints.data = ""; })),
+      ErrorKind::checkpoint, "name different data");
+  EXPECT_WMTP_ERROR(check_cancelled(with_manifest(
+                        [](checkpoint::Manifest& m) { m.fingerprints.tokenizer = ""; })),
+                    ErrorKind::checkpoint, "name different tokenizers");
   // Both places alike: a run on other data, with another tokenizer.
   for (const auto& [key, what] : {std::pair{"data_fingerprint", "the data files"},
                                   std::pair{"tokenizer_fingerprint", "the tokenizer"}}) {
@@ -43,7 +47,7 @@ TEST_F(ExactResume, AnotherOriginIsRefusedByName) {
     });
     const fs::path both = fresh();
     copy_with_state(other, both, [key = key](Json& s) { s["cursor"][key] = "other"; });
-    EXPECT_WMTP_ERROR(go_on(both), ErrorKind::config, what);
+    EXPECT_WMTP_ERROR(check_cancelled(both), ErrorKind::config, what);
   }
   const fs::path other_config = fresh();
   copy_with_config(saved, other_config, [](std::string& yaml) {
@@ -51,7 +55,8 @@ TEST_F(ExactResume, AnotherOriginIsRefusedByName) {
     ASSERT_NE(at, yaml.npos) << yaml;
     yaml.replace(at, 15, "max_length: 100");
   });
-  EXPECT_WMTP_ERROR(go_on(other_config), ErrorKind::config, "dataset.max_length: 100 -> 112");
+  EXPECT_WMTP_ERROR(check_cancelled(other_config), ErrorKind::config,
+                    "dataset.max_length: 100 -> 112");
 }
 
 TEST_F(ExactResume, LoraOnlyCheckpointsGoOnFromTheBaseTheyName) {
@@ -59,18 +64,18 @@ TEST_F(ExactResume, LoraOnlyCheckpointsGoOnFromTheBaseTheyName) {
   const std::vector<std::string> only{"checkpoint.save_lora_only=true"};
   Runs runs(session_, folder_.path(), stage);
   runs.run_straight();
-  const auto small = runs.go_on(runs.straight(10), std::nullopt, only);
+  const auto small = runs.check_cancelled(runs.straight(10), std::nullopt, only);
   EXPECT_NE(small.hash, state_hash(runs.straight(kTinySteps))) << "the base is left out";
   TinyRun part(*session_, folder_.path(), stage,
                {save_dir(folder_ / "part"), only.front(),
                 "checkpoint.resume=" + runs.straight(10).string()});
   part.run(20);
   const fs::path cut = folder_ / "part" / checkpoint_at(part.trainer().state().step);
-  EXPECT_EQ(runs.go_on(cut, std::nullopt, only).hash, small.hash);
+  EXPECT_EQ(runs.check_cancelled(cut, std::nullopt, only).hash, small.hash);
   const fs::path other = folder_ / "other" / cut.filename();
   copy_with_manifest(cut, other,
                      [](checkpoint::Manifest& m) { m.fingerprints.base = std::string(64, '0'); });
-  EXPECT_WMTP_ERROR(runs.go_on(other, std::nullopt, only), ErrorKind::config,
+  EXPECT_WMTP_ERROR(runs.check_cancelled(other, std::nullopt, only), ErrorKind::config,
                     "the checkpoint was trained upon a base with the fingerprint 0000");
 }
 
@@ -87,7 +92,8 @@ TEST_F(ExactResume, PrecisionAndMicroBatchesMayChange) {
   const std::int64_t step = rounded.trainer().state().step;
   EXPECT_EQ(rounded.trainer().state().cursor.samples_taken,
             static_cast<std::uint64_t>(step) * 2 % 24);
-  const auto back = runs.go_on(rounded_dir / checkpoint_at(step), std::nullopt, {all + "fp32"});
+  const auto back =
+      runs.check_cancelled(rounded_dir / checkpoint_at(step), std::nullopt, {all + "fp32"});
   EXPECT_EQ(back.step, kTinySteps);
   TinyRun split(*session_, folder_.path(), {"baseline", false},
                 {save_dir(folder_ / "split"), "checkpoint.resume=" + runs.straight(20).string(),

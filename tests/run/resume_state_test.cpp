@@ -73,7 +73,7 @@ TEST_F(ExactResume, EveryItemLeftOutIsNoticed) {
   // Refused, or another state after a few steps.
   const auto is_noticed = [&](const fs::path& checkpoint, std::int64_t step) {
     try {
-      const auto end = runs.go_on(checkpoint, step + 1);
+      const auto end = runs.check_cancelled(checkpoint, step + 1);
       return end.hash != state_hash(runs.straight(end.step));
     } catch (const Error&) {
       return true;
@@ -114,7 +114,7 @@ TEST_F(ExactResume, WhatTheConfigurationDecidesIsNotTakenFromTheState) {
     s["ema"]["warmup_steps"] = 1000;
     s["layout"]["batch_size"] = 7;
   });
-  const auto end = runs.go_on(copy, 23);
+  const auto end = runs.check_cancelled(copy, 23);
   EXPECT_EQ(end.hash, state_hash(runs.straight(end.step)));
   // Another value of such a key is taken, saved, and told.
   const fs::path out = folder_ / "changed";
@@ -139,7 +139,7 @@ TEST_F(ExactResume, BadStepsInARowAreCountedOverACut) {
   runs.run_straight();
   const auto spoiled_again = [&](const fs::path& checkpoint) {
     arm("step.loss:nth=1=damage");
-    runs.go_on(checkpoint, 10);
+    runs.check_cancelled(checkpoint, 10);
   };
   EXPECT_THROW(spoiled_again(runs.straight(8)), Error);
   const fs::path forgot = folder_ / "forgot" / checkpoint_at(8);

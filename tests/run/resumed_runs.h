@@ -63,8 +63,8 @@ class Runs {
     std::string hash;
     std::int64_t step = 0;
   };
-  End go_on(const fs::path& checkpoint, std::optional<std::int64_t> stop_at,
-            std::vector<std::string> overrides = {}) {
+  End check_cancelled(const fs::path& checkpoint, std::optional<std::int64_t> stop_at,
+                      std::vector<std::string> overrides = {}) {
     const fs::path out = folder_ / fmt::format("{}-cut-{}", name(), ++num_runs_);
     overrides.insert(overrides.begin(),
                      {save_dir(out), "checkpoint.resume=" + checkpoint.string()});
@@ -86,7 +86,8 @@ class Runs {
   // Before the spoiled step the point must be armed anew.
   End cut_at(std::int64_t step, bool to_the_end) {
     arm(step < 8 ? fmt::format("step.loss:nth={}=damage", 8 - step) : "", session_->rank());
-    return go_on(straight(step), to_the_end ? std::nullopt : std::optional(step + kStepsAfterCut));
+    return check_cancelled(straight(step),
+                           to_the_end ? std::nullopt : std::optional(step + kStepsAfterCut));
   }
 
   void expect_all_cuts(std::int64_t every, bool to_the_end) {

@@ -93,13 +93,13 @@ TinyRun::TinyRun(comm::ProcessGroupSession& session, const std::filesystem::path
   // Votes count per run id: each of several trainers of one process has its own.
   static int num_runs = 0;
   const std::string id = fmt::format("run-{}", ++num_runs);
-  const run::RunSite site{
+  const run::RunContext context{
       c10::Device(c10::DeviceType::CPU), session.rank(), session.world(), std::int64_t{1} << 34,
       [](const std::string&) -> std::optional<std::string> { return std::nullopt; }};
   if (session.rank() == 0)
     lock_.emplace(config_.config.checkpoint.save_dir, kTinyName, checkpoint::this_process(id));
   trainer_ = std::make_unique<run::Trainer>(
-      config_, site, session, run::TrainerOptions{id, id, "test", false, nullptr, save_limit});
+      config_, context, session, run::TrainerOptions{id, id, "test", false, nullptr, save_limit});
 }
 
 run::RunEnd TinyRun::run(std::optional<std::int64_t> stop_at) {

@@ -8,7 +8,7 @@ namespace wmtp::test {
 
 inline Tensor drawn(const layout::ParamSpec& param) {
   const Tensor values = at::empty({param.numel()}, at::kFloat);
-  model::draw_weights({param.name + ".drawn", param.shape}, 1, 0.1, 0, values);
+  model::random_init({param.name + ".drawn", param.shape}, 1, 0.1, 0, values);
   return values.view(param.shape);
 }
 

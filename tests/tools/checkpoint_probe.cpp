@@ -75,15 +75,15 @@ std::vector<TensorPiece> pieces_of(const Source& source, bool optim, int rank, i
   return pieces;
 }
 
-void write(const Source& source, const SaveSite& site, std::int64_t step, int rank) {
-  SaveSite mine = site;
+void write(const Source& source, const SaveContext& context, std::int64_t step, int rank) {
+  SaveContext mine = context;
   mine.rank = rank;
   SaveRequest request;
   request.step = step;
   request.strategy = "FULL_SHARD";
   request.wmtp = "probe";
-  request.model = pieces_of(source, false, rank, site.world_size);
-  request.optim = pieces_of(source, true, rank, site.world_size);
+  request.model = pieces_of(source, false, rank, context.world_size);
+  request.optim = pieces_of(source, true, rank, context.world_size);
   request.trainer_state = empty_state(step);
   request.texts = {{"config.yaml", "{}\n"}};
   Saver(mine).save(request);
@@ -92,17 +92,17 @@ void write(const Source& source, const SaveSite& site, std::int64_t step, int ra
 int write_all(char** args) {
   const Source source(args[0]);
   storage::LocalFileSystem files;
-  LocalVote vote;
-  const SaveSite site{.files = files,
-                      .vote = vote,
-                      .save_dir = args[1],
-                      .model = args[2],
-                      .run_id = "probe",
-                      .world_size = std::stoi(args[4])};
+  LocalExchange vote;
+  const SaveContext context{.files = files,
+                            .vote = vote,
+                            .save_dir = args[1],
+                            .model = args[2],
+                            .run_id = "probe",
+                            .world_size = std::stoi(args[4])};
   std::vector<std::thread> ranks;
-  for (int rank = 1; rank < site.world_size; ++rank)
-    ranks.emplace_back([&, rank] { write(source, site, std::stoll(args[3]), rank); });
-  write(source, site, std::stoll(args[3]), 0);
+  for (int rank = 1; rank < context.world_size; ++rank)
+    ranks.emplace_back([&, rank] { write(source, context, std::stoll(args[3]), rank); });
+  write(source, context, std::stoll(args[3]), 0);
   for (std::thread& rank : ranks) rank.join();
   return 0;
 }

@@ -125,7 +125,7 @@ TEST(StateDictMultirank, FullStateIsWhatWasDrawn) {
   if (!is_worker()) return expect_success(launch_ranks({.ranks = 3}));
   FaultyRank rank("");
   const model::ModelConfig config = model::preset("micro");
-  const parallel::Fill draw = models::random_weights(config, 3);
+  const parallel::ReadParam draw = models::random_weights(config, 3);
   for (auto strategy : {parallel::Strategy::full_shard, parallel::Strategy::no_shard}) {
     LawRun run = rank.run(strategy);
     std::int64_t seen = 0;

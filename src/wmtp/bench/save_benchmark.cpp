@@ -14,6 +14,7 @@
 #include "wmtp/core/time.h"
 #include "wmtp/model/hf_config.h"
 #include "wmtp/model/presets.h"
+#include "wmtp/models/model_source.h"
 #include "wmtp/models/synthetic_batch.h"
 #include "wmtp/run/checkpoints/checkpointer.h"
 #include "wmtp/storage/open_file.h"
@@ -49,7 +50,7 @@ class SaveBenchmark {
         config_(model::preset(flags.preset)),
         model_(options(device), {&group.gather_group(), &group.reduce_group()}),
         lock_(flags.out, kBenchModel, checkpoint::this_process(run_id())),
-        checkpointer_(site(), group) {
+        checkpointer_(checkpoint_options(), group) {
     model_.runtime().fill(models::random_weights(config_, 0));
     step();  // moments that are not zero
   }
@@ -87,17 +88,17 @@ class SaveBenchmark {
 
   static std::string run_id() { return fmt::format("bench-{}", ::getpid()); }
 
-  run::CheckpointSite site() const {
-    run::CheckpointSite site;
-    site.save_dir = flags_.out;
-    site.model = kBenchModel;
-    site.run_id = site.start_id = run_id();
-    site.config_yaml = "{}\n";
-    site.model_config = model::hf_config_text(config_, "float32");
-    site.version = cli::kVersion;
-    site.strategy = "FULL_SHARD";
-    site.keep = 2;
-    return site;
+  run::CheckpointOptions checkpoint_options() const {
+    run::CheckpointOptions options;
+    options.save_dir = flags_.out;
+    options.model = kBenchModel;
+    options.run_id = options.start_id = run_id();
+    options.config_yaml = "{}\n";
+    options.model_config = model::hf_config_text(config_, "float32");
+    options.version = cli::kVersion;
+    options.strategy = "FULL_SHARD";
+    options.keep = 2;
+    return options;
   }
 
   // Both sides write the same bytes in as many files, onto a disk that has nothing else to do.

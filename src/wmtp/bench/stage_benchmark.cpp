@@ -59,8 +59,8 @@ std::unique_ptr<training::Objective> BenchStage::make(const training::ModelParts
   return std::make_unique<training::Baseline>(parts.policy);
 }
 
-parallel::Fill BenchStage::fill(const training::AssembleOptions& options) const {
-  const parallel::Fill weights = models::random_weights(options.model, 0);
+parallel::ReadParam BenchStage::fill(const training::AssembleOptions& options) const {
+  const parallel::ReadParam weights = models::random_weights(options.model, 0);
   if (!options.value_head) return weights;
   const auto head = std::make_shared<model::ValueHead>(options.value_head->type, options.model.dim);
   return [weights, head](const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {

@@ -21,7 +21,7 @@ class BenchStage {
   bool predicts() const { return name_ != "critic"; }
   // Value head, frozen weights and objective. BORROWS this.
   void set_up(training::AssembleOptions& options);
-  parallel::Fill fill(const training::AssembleOptions& options) const;
+  parallel::ReadParam fill(const training::AssembleOptions& options) const;
   training::DeviceBatch upload(const models::SyntheticBatch& batch, int num_heads,
                                const Tensor& inv_freq_F) const;
   double flops_per_token(const training::AssembleOptions& options, double span) const;

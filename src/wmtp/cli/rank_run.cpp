@@ -108,9 +108,9 @@ std::string_view reason_of(ExitCode code) {
   }
 }
 
-int settle(const Session& session, ProcessGroupSession& group, const Error& error,
-           const ExitNote& note) {
-  const Failure cause = group.settle(error);
+int agree_exit_code(const Session& session, ProcessGroupSession& group, const Error& error,
+                    const ExitNote& note) {
+  const Failure cause = group.agree_on_failure(error);
   note_exit(group.rank(), note, {cause.code, cause.rank, cause.message});
   if (cause.rank == group.rank()) {
     report(session, error);
@@ -129,7 +129,7 @@ comm::LaunchEnv discover_launch() {
       {num_visible_gpus(num_installed_gpus(), std::getenv("CUDA_VISIBLE_DEVICES"))});
 }
 
-c10::Device choose_device(const comm::LaunchEnv& launch, const DeviceWish& wish) {
+c10::Device choose_device(const comm::LaunchEnv& launch, const DeviceRequest& wish) {
   const c10::Device cpu(c10::DeviceType::CPU);
   if (wish.device == "cpu") return cpu;
   if (wish.device != "auto" && wish.device != "cuda")
@@ -188,7 +188,7 @@ int run_as_rank(const Session& session, RankRun run,
       note_exit(0, note, {code, 0, std::string(reason_of(static_cast<ExitCode>(code)))});
     return code;
   } catch (const std::exception& thrown) {
-    return settle(session, *group, as_error(thrown), note);
+    return agree_exit_code(session, *group, as_error(thrown), note);
   }
 }
 

@@ -11,14 +11,14 @@
 
 namespace wmtp::cli {
 
-struct DeviceWish {
+struct DeviceRequest {
   std::string device = "auto";  // auto | cuda | cpu; anything else is refused by name
   bool allow_shared_gpu = false;
 };
 
 // The device of this rank: a named one that cannot be used is Error config, never a silent CPU.
 // REQUIRES: before any other LibTorch call of the process.
-c10::Device choose_device(const comm::LaunchEnv& launch, const DeviceWish& wish);
+c10::Device choose_device(const comm::LaunchEnv& launch, const DeviceRequest& wish);
 
 // Bytes a rank may use: the device's, or its share of the host's, and no more than
 // runtime.memory_limit_gib.
@@ -44,11 +44,11 @@ int run_as_rank(const Session& session, RankRun run,
 // Runs `work`, and tells the others of its failure before the caller's objects are destroyed: where
 // that takes long, a rank that waits for this one would call it a hang.
 template <class Work>
-auto telling_failures(comm::ProcessGroupSession& group, Work&& work) {
+auto broadcasting_failure(comm::ProcessGroupSession& group, Work&& work) {
   try {
     return work();
   } catch (const std::exception& thrown) {
-    group.tell(as_error(thrown));
+    group.broadcast_failure(as_error(thrown));
     throw;
   }
 }

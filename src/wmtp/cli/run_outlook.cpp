@@ -12,29 +12,29 @@ namespace wmtp::cli {
 namespace {
 
 struct PlannedPlace {
-  run::RunSite site;
+  run::RunContext context;
   bool other_machine = false;  // the run is meant for one with more memory
   bool limit_known = true;
 };
 
 PlannedPlace planned_place(const config::Config& config, int ranks) {
   PlannedPlace place;
-  place.site.world = ranks;
-  place.site.environment = comm::process_environment();
+  place.context.world = ranks;
+  place.context.environment = comm::process_environment();
   comm::LaunchEnv launch;
   launch.world = launch.local_world = ranks;
   const std::string wish(config::name_of(config.runtime.device));
   try {
-    place.site.device = choose_device(launch, {wish, config.distributed.allow_shared_gpu});
+    place.context.device = choose_device(launch, {wish, config.distributed.allow_shared_gpu});
   } catch (const Error&) {
     if (wish != "cuda") throw;
-    place.site.device = c10::Device(c10::DeviceType::CUDA, 0);
-    place.site.memory_bytes = std::numeric_limits<std::int64_t>::max() / 2;
+    place.context.device = c10::Device(c10::DeviceType::CUDA, 0);
+    place.context.memory_bytes = std::numeric_limits<std::int64_t>::max() / 2;
     place.limit_known = false;
     return place;
   }
-  place.site.memory_bytes = rank_memory(config, ranks, place.site.device);
-  place.other_machine = wish == "auto" && place.site.device.is_cpu();
+  place.context.memory_bytes = rank_memory(config, ranks, place.context.device);
+  place.other_machine = wish == "auto" && place.context.device.is_cpu();
   return place;
 }
 
@@ -81,13 +81,13 @@ CheckedRun check_files(const config::ResolvedConfig& resolved, int ranks, bool r
   run::RunCheck check;
   if (read_files) {
     const PlannedPlace place = planned_place(config, ranks);
-    check = run::check_run(config, place.site, place.other_machine);
-    checked.device = place.site.device.is_cuda() ? "cuda" : "cpu";
-    if (place.limit_known) checked.memory_bytes = place.site.memory_bytes;
+    check = run::check_run(config, place.context, place.other_machine);
+    checked.device = place.context.device.is_cuda() ? "cuda" : "cpu";
+    if (place.limit_known) checked.memory_bytes = place.context.memory_bytes;
   } else {
-    run::RunSite site;
-    site.world = ranks;
-    check = run::check_without_files(config, site);
+    run::RunContext context;
+    context.world = ranks;
+    check = run::check_without_files(config, context);
   }
   checked.outlook = check.outlook;
   for (const run::InputProblem& problem : check.problems)

@@ -9,7 +9,7 @@
 #include "wmtp/models/export_mark.h"
 #include "wmtp/models/token_ids.h"
 #include "wmtp/storage/atomic_file.h"
-#include "wmtp/tracking/shown_text.h"
+#include "wmtp/tracking/escaped_text.h"
 #include "wmtp/weights/new_file.h"
 #include "wmtp/weights/peft_config.h"
 

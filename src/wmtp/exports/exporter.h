@@ -35,8 +35,8 @@ struct ExportReport {
 
 // What the export is held against once it has been read back.
 struct ExportReference {
-  ProbeLogits logits;   // of the source; empty: no probe
-  parallel::Fill base;  // peft: reads the base model's weights; empty: no probe
+  ProbeLogits logits;        // of the source; empty: no probe
+  parallel::ReadParam base;  // peft: reads the base model's weights; empty: no probe
   DType computed_in = kFloat32;
 };
 

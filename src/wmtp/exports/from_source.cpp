@@ -31,7 +31,7 @@ void refuse_to_replace_source(const models::ModelSource& source, const std::file
   }
 }
 
-// Nothing where there is none, or one that wmtp cannot read: its files are copied all the same.
+// Nothing where there is none, or one that wmtp cannot read: its files are copied anyway.
 std::shared_ptr<const tokenizer::Tokenizer> tokenizer_of(const models::ModelSource& source) {
   const auto has = [&source](const char* name) {
     std::error_code ignored;
@@ -63,7 +63,7 @@ ExportReport export_source(const models::ModelSource& source, ExportSpec spec, b
   spec.value_head = source.value_head;
   spec.tokenizer_folder = source.tokenizer_folder;
   spec.generation_config = source.generation_config;
-  models::settle_token_ids(spec.config, spec.generation_config, tokenizer_of(source).get());
+  models::resolve_token_ids(spec.config, spec.generation_config, tokenizer_of(source).get());
   if (source.read_from.size() > 1) spec.base_folder = source.read_from[1];
   if (spec.base_model.empty()) spec.base_model = source.base_model;
   if (spec.card.base_model.empty()) spec.card.base_model = spec.base_model;

@@ -18,7 +18,7 @@ constexpr std::int32_t kTokens = 16;
 // A unit exists from its acquire until its user lets go of the buffers.
 class StreamedWeights final : public model::WeightAccess {
  public:
-  StreamedWeights(std::vector<layout::UnitSpec> units, model::LocalWeights::Fill fill)
+  StreamedWeights(std::vector<layout::UnitSpec> units, model::LocalWeights::ReadParam fill)
       : units_(std::move(units)), fill_(std::move(fill)) {}
 
   model::UnitBuffers acquire(UnitId unit, model::Pass) override {
@@ -31,7 +31,7 @@ class StreamedWeights final : public model::WeightAccess {
 
  private:
   std::vector<layout::UnitSpec> units_;
-  model::LocalWeights::Fill fill_;
+  model::LocalWeights::ReadParam fill_;
 };
 
 model::Batch probe_batch(const model::ModelConfig& config, const Tensor& inv_freq_F) {
@@ -65,7 +65,7 @@ ProbeLogits probe_logits(model::Transformer& transformer, const Tensor& inv_freq
 
 ProbeLogits probe_logits(const model::ModelConfig& config,
                          const std::optional<model::LoraConfig>& lora,
-                         const model::LocalWeights::Fill& fill) {
+                         const model::LocalWeights::ReadParam& fill) {
   StreamedWeights weights(lora ? model::lora_units(config, *lora) : model::model_units(config),
                           fill);
   model::TransformerOptions options;

@@ -19,7 +19,7 @@ ProbeLogits probe_logits(model::Transformer& transformer, const Tensor& inv_freq
 // unit and one block. `lora`: the units are those of lora_units.
 ProbeLogits probe_logits(const model::ModelConfig& config,
                          const std::optional<model::LoraConfig>& lora,
-                         const model::LocalWeights::Fill& fill);
+                         const model::LocalWeights::ReadParam& fill);
 
 // The largest difference over the largest logit, of the heads that both have; NaN if not finite.
 double probe_difference(const ProbeLogits& a, const ProbeLogits& b);

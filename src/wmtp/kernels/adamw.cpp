@@ -1,8 +1,8 @@
 #include "wmtp/kernels/adamw.h"
 
 #include "wmtp/core/error.h"
-#include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cpu/fast.h"
+#include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/support/checks.h"
 #include "wmtp/kernels/support/cuda_launch.h"
 
@@ -10,7 +10,7 @@ namespace wmtp::kernels {
 namespace {
 
 void check_adamw(const AdamW& args) {
-  const Demands demands("adamw", args.param);
+  const ArgChecks demands("adamw", args.param);
   const DType dtype = args.param.scalar_type();
   const std::int64_t size = args.param.numel();
   demands.vector("param", args.param, size, dtype)

@@ -1,7 +1,7 @@
 #include "wmtp/kernels/cross_entropy.h"
 
-#include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cpu/fast.h"
+#include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/support/checks.h"
 #include "wmtp/kernels/support/cuda_launch.h"
 
@@ -9,7 +9,7 @@ namespace wmtp::kernels {
 namespace {
 
 void check_cross_entropy(const CrossEntropy& args) {
-  const Demands demands("cross_entropy", args.logits_MV);
+  const ArgChecks demands("cross_entropy", args.logits_MV);
   const DType dtype = args.logits_MV.scalar_type();
   const std::int64_t rows = args.logits_MV.size(0);
   demands.matrix("logits", args.logits_MV, rows, args.logits_MV.size(1), dtype)

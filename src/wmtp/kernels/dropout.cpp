@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "wmtp/core/error.h"
-#include "wmtp/kernels/cpu/definitions.h"
+#include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/support/checks.h"
 #include "wmtp/kernels/support/cuda_launch.h"
 
@@ -35,7 +35,7 @@ void dropout_on_gpu(const Tensor& x_NI, const DropoutMask& mask, const Tensor& o
 
 void dropout(const Tensor& x_NI, const DropoutMask& mask, const Tensor& out_NI) {
   const std::int64_t rows = x_NI.size(0);
-  const Demands demands("dropout", x_NI);
+  const ArgChecks demands("dropout", x_NI);
   demands.matrix("out", out_NI, rows, x_NI.size(1), x_NI.scalar_type())
       .vector("document", mask.document_N, rows, kInt32)
       .vector("position", mask.position_N, rows, kInt32)

@@ -1,7 +1,7 @@
 #include "wmtp/kernels/grad_norm.h"
 
-#include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cpu/fast.h"
+#include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/support/checks.h"
 #include "wmtp/kernels/support/cuda_launch.h"
 
@@ -18,7 +18,7 @@ void grad_norm_on_gpu(const Tensor& flat, const Tensor& out) {
 }  // namespace
 
 void add_squared_norm(const Tensor& flat, const Tensor& out) {
-  const Demands demands("add_squared_norm", flat);
+  const ArgChecks demands("add_squared_norm", flat);
   const DType dtype = flat.scalar_type();
   demands.vector("flat", flat, flat.numel(), dtype).scalar("out", out, kFloat64);
   if (flat.numel() == 0) return;

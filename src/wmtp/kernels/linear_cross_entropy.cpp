@@ -30,7 +30,7 @@ std::int64_t chunk_rows(const LinearCrossEntropy& args) {
 }
 
 void check_linear_cross_entropy(const LinearCrossEntropy& args) {
-  const Demands demands("linear_cross_entropy", args.hidden_ND);
+  const ArgChecks demands("linear_cross_entropy", args.hidden_ND);
   const DType dtype = args.hidden_ND.scalar_type();
   const std::int64_t features = args.hidden_ND.size(1);
   demands.matrix("hidden", args.hidden_ND, args.hidden_ND.size(0), features, dtype)
@@ -44,7 +44,7 @@ void check_linear_cross_entropy(const LinearCrossEntropy& args) {
 
 void check_linear_cross_entropy(const LinearCrossEntropy& args,
                                 const LinearCrossEntropyGrads& grads) {
-  const Demands demands("linear_cross_entropy", args.hidden_ND);
+  const ArgChecks demands("linear_cross_entropy", args.hidden_ND);
   const DType dtype = args.hidden_ND.scalar_type();
   demands.vector("scale", grads.scale_M, args.targets_M.size(0), statistics_dtype(dtype))
       .matrix("dhidden", grads.dhidden_ND, args.hidden_ND.size(0), args.hidden_ND.size(1), dtype);

@@ -1,7 +1,7 @@
 #include "wmtp/kernels/response_stats.h"
 
 #include "wmtp/core/error.h"
-#include "wmtp/kernels/cpu/definitions.h"
+#include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/support/cuda_launch.h"
 
 namespace wmtp::kernels {
@@ -23,7 +23,7 @@ void response_stats_on_gpu(const Tensor& values_N, const Responses& responses,
 }  // namespace
 
 void response_stats(const Tensor& values_N, const Responses& responses, const Tensor& stats_DS) {
-  const Demands demands("response_stats", values_N);
+  const ArgChecks demands("response_stats", values_N);
   check_responses(demands, responses, values_N);
   demands.matrix("stats", stats_DS, responses.num_docs(), kNumResponseStats, kFloat64)
       .gradient("stats", stats_DS, {responses.num_docs(), kNumResponseStats});

@@ -23,6 +23,6 @@ struct Responses {
 };
 
 // Shapes, types and places of all but the reward, against `values_N`.
-void check_responses(const Demands& demands, const Responses& responses, const Tensor& values_N);
+void check_responses(const ArgChecks& demands, const Responses& responses, const Tensor& values_N);
 
 }  // namespace wmtp::kernels

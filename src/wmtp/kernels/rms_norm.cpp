@@ -1,7 +1,7 @@
 #include "wmtp/kernels/rms_norm.h"
 
-#include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cpu/fast.h"
+#include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/support/checks.h"
 #include "wmtp/kernels/support/cuda_launch.h"
 
@@ -9,7 +9,7 @@ namespace wmtp::kernels {
 namespace {
 
 void check_rms_norm(const RmsNorm& args) {
-  const Demands demands("rms_norm", args.x_ND);
+  const ArgChecks demands("rms_norm", args.x_ND);
   const DType dtype = args.x_ND.scalar_type();
   const std::int64_t rows = args.x_ND.size(0), columns = args.x_ND.size(1);
   demands.matrix("x", args.x_ND, rows, columns, dtype)
@@ -22,7 +22,7 @@ void check_rms_norm(const RmsNorm& args) {
 }
 
 void check_rms_norm(const RmsNormBackward& args) {
-  const Demands demands("rms_norm_backward", args.x_ND);
+  const ArgChecks demands("rms_norm_backward", args.x_ND);
   const DType dtype = args.x_ND.scalar_type();
   const std::int64_t rows = args.x_ND.size(0), columns = args.x_ND.size(1);
   demands.matrix("x", args.x_ND, rows, columns, dtype)

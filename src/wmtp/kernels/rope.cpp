@@ -5,8 +5,8 @@
 #include <ATen/ops/sin.h>
 
 #include "wmtp/core/error.h"
-#include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cpu/fast.h"
+#include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/support/checks.h"
 #include "wmtp/kernels/support/cuda_launch.h"
 
@@ -19,7 +19,7 @@ std::int64_t row_width(const HeadShape& heads) {
   return static_cast<std::int64_t>(heads.num_heads + 2 * heads.num_kv_heads) * heads.head_dim;
 }
 
-void check_table(const Demands& demands, const RopeTable& table, std::int64_t tokens,
+void check_table(const ArgChecks& demands, const RopeTable& table, std::int64_t tokens,
                  const HeadShape& heads, DType dtype) {
   demands.matrix("cos", table.cos_NF, tokens, heads.head_dim / 2, statistics_dtype(dtype))
       .matrix("sin", table.sin_NF, tokens, heads.head_dim / 2, statistics_dtype(dtype));
@@ -28,7 +28,7 @@ void check_table(const Demands& demands, const RopeTable& table, std::int64_t to
 }
 
 void check_rope(const Rope& args) {
-  const Demands demands("rope", args.qkv_NC);
+  const ArgChecks demands("rope", args.qkv_NC);
   const DType dtype = args.qkv_NC.scalar_type();
   const std::int64_t tokens = args.qkv_NC.size(0), size = args.heads.head_dim;
   const std::int64_t rotated = args.heads.num_heads + args.heads.num_kv_heads;
@@ -42,7 +42,7 @@ void check_rope(const Rope& args) {
 }
 
 void check_rope(const RopeBackward& args) {
-  const Demands demands("rope_backward", args.dqkv_NC);
+  const ArgChecks demands("rope_backward", args.dqkv_NC);
   const DType dtype = args.dqkv_NC.scalar_type();
   const std::int64_t tokens = args.dqkv_NC.size(0), size = args.heads.head_dim;
   const std::int64_t num_q = args.heads.num_heads, num_kv = args.heads.num_kv_heads;

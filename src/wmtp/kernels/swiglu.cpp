@@ -1,7 +1,7 @@
 #include "wmtp/kernels/swiglu.h"
 
-#include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cpu/fast.h"
+#include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/support/checks.h"
 #include "wmtp/kernels/support/cuda_launch.h"
 
@@ -26,7 +26,7 @@ void swiglu_on_gpu(const SwigluBackward& a) {
 }  // namespace
 
 void swiglu(const Tensor& gate_up_N2F, const Tensor& out_NF) {
-  const Demands demands("swiglu", out_NF);
+  const ArgChecks demands("swiglu", out_NF);
   const DType dtype = out_NF.scalar_type();
   demands.matrix("out", out_NF, out_NF.size(0), out_NF.size(1), dtype)
       .matrix("gate_up", gate_up_N2F, out_NF.size(0), 2 * out_NF.size(1), dtype);
@@ -37,7 +37,7 @@ void swiglu(const Tensor& gate_up_N2F, const Tensor& out_NF) {
 }
 
 void swiglu_backward(const SwigluBackward& args) {
-  const Demands demands("swiglu_backward", args.dout_NF);
+  const ArgChecks demands("swiglu_backward", args.dout_NF);
   const DType dtype = args.dout_NF.scalar_type();
   const std::int64_t rows = args.dout_NF.size(0), columns = args.dout_NF.size(1);
   demands.matrix("dout", args.dout_NF, rows, columns, dtype)

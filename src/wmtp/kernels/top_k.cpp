@@ -1,7 +1,7 @@
 #include "wmtp/kernels/top_k.h"
 
 #include "wmtp/core/error.h"
-#include "wmtp/kernels/cpu/definitions.h"
+#include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/responses.h"
 #include "wmtp/kernels/support/checks.h"
 #include "wmtp/kernels/support/cuda_launch.h"
@@ -10,7 +10,7 @@ namespace wmtp::kernels {
 namespace {
 
 void check_top_k(const TopK& args) {
-  const Demands demands("top_k", args.scores_M);
+  const ArgChecks demands("top_k", args.scores_M);
   const DType dtype = args.scores_M.scalar_type();
   const std::int64_t size = args.scores_M.numel();
   demands.vector("scores", args.scores_M, size, dtype)

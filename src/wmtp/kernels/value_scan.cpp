@@ -1,14 +1,14 @@
 #include "wmtp/kernels/value_scan.h"
 
 #include "wmtp/core/error.h"
-#include "wmtp/kernels/cpu/definitions.h"
+#include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/support/cuda_launch.h"
 
 namespace wmtp::kernels {
 namespace {
 
 void check_value_scan(const ValueScan& args) {
-  const Demands demands("value_scan", args.values_N);
+  const ArgChecks demands("value_scan", args.values_N);
   const DType dtype = args.values_N.scalar_type();
   check_responses(demands, args.responses, args.values_N);
   demands.vector("out", args.out_N, args.values_N.size(0), dtype);

@@ -40,7 +40,7 @@ const Tensor& LocalWeights::weights_at(const Place& place) const {
   return place.param->trained ? buffers.trained : buffers.frozen;
 }
 
-void LocalWeights::fill(const Fill& fill) {
+void LocalWeights::fill(const ReadParam& fill) {
   for (const Place& place : places(units_)) fill(*place.param, 0, place.of(weights_at(place)));
 }
 

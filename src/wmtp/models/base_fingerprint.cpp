@@ -27,14 +27,14 @@ std::string text_of(const model::ModelConfig& config) {
   return text;
 }
 
-void add_elements(Sha256& digest, const parallel::Fill& fill, const layout::ParamSpec& param,
+void add_elements(Sha256& digest, const parallel::ReadParam& fill, const layout::ParamSpec& param,
                   std::int64_t begin, std::int64_t count) {
   const Tensor piece = at::empty({count}, at::kFloat);
   fill(param, begin, piece);
   digest.update({static_cast<const std::byte*>(piece.const_data_ptr()), piece.nbytes()});
 }
 
-void add_param(Sha256& digest, const parallel::Fill& fill, const layout::ParamSpec& param) {
+void add_param(Sha256& digest, const parallel::ReadParam& fill, const layout::ParamSpec& param) {
   digest.update(fmt::format("{} {}\n", param.name, fmt::join(param.shape, " ")));
   const std::int64_t numel = param.numel();
   if (numel <= kNumPieces * kPieceElements) return add_elements(digest, fill, param, 0, numel);
@@ -54,7 +54,7 @@ std::string sampled_fingerprint(const ModelSource& source) {
   return to_hex(digest.finish());
 }
 
-std::string drawn_fingerprint(const model::ModelConfig& config, std::string_view how) {
+std::string random_fingerprint(const model::ModelConfig& config, std::string_view how) {
   return sha256_hex(fmt::format("{}{} std {}\n", text_of(config), how, config.initializer_range));
 }
 

@@ -17,7 +17,7 @@ namespace wmtp::models {
 std::string sampled_fingerprint(const ModelSource& source);
 
 // The same of weights that are drawn: `how` says by what means, with its seed.
-std::string drawn_fingerprint(const model::ModelConfig& config, std::string_view how);
+std::string random_fingerprint(const model::ModelConfig& config, std::string_view how);
 
 // False for what checkpoints of the first versions hold, the path.
 bool is_fingerprint(std::string_view text);

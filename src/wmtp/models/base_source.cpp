@@ -58,7 +58,7 @@ ShapeMember shape_member(std::string_view name, model::ModelConfig& shape) {
 
 // models.policy.params: with weights from scratch they change the shape, otherwise they must agree.
 void apply_params(const config::PolicyModel& policy, model::ModelConfig& shape) {
-  const auto settle = [&policy](const std::string& key, auto& member, auto wanted) {
+  const auto apply = [&policy](const std::string& key, auto& member, auto wanted) {
     if (policy.init == config::WeightInit::random)
       member = wanted;
     else if (member != wanted)
@@ -70,21 +70,21 @@ void apply_params(const config::PolicyModel& policy, model::ModelConfig& shape) 
       refuse_base(fmt::format("models.policy.params.{}: {}", key, fact));
     const ShapeMember member = shape_member(config::find_shape_field(key)->name, shape);
     if (member.whole)
-      settle(key, *member.whole, value.get<std::int64_t>());
+      apply(key, *member.whole, value.get<std::int64_t>());
     else
-      settle(key, *member.real, value.get<double>());
+      apply(key, *member.real, value.get<double>());
   }
 }
 
 // A model given more heads than its files have: where their weights come from.
-parallel::Fill with_heads(const ModelSource& source, const model::ModelConfig& shape,
-                          config::AddHeads how, std::uint64_t seed) {
+parallel::ReadParam with_heads(const ModelSource& source, const model::ModelConfig& shape,
+                               config::AddHeads how, std::uint64_t seed) {
   const std::string last = fmt::format("model.layers.{}.", source.config.num_layers() - 1);
   return [fill = source.fill, last, how, seed, std = shape.initializer_range](
              const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
     constexpr std::string_view kHeads = "model.extra_heads.";
     if (!param.name.starts_with(kHeads)) return fill(param, begin, out);
-    if (how == config::AddHeads::random) return model::draw_weights(param, seed, std, begin, out);
+    if (how == config::AddHeads::random) return model::random_init(param, seed, std, begin, out);
     layout::ParamSpec copied = param;
     copied.name = last + param.name.substr(param.name.find('.', kHeads.size()) + 1);
     fill(copied, begin, out);
@@ -120,13 +120,13 @@ BaseSource policy_source(const config::Config& config, const weights::Environmen
   if (scratch) {
     source.fill = random_weights(shape, seed);
     source.fingerprint = [shape, seed] {
-      return drawn_fingerprint(shape, fmt::format("drawn from {}", seed));
+      return random_fingerprint(shape, fmt::format("drawn from {}", seed));
     };
   } else if (shape.n_future != source.config.n_future) {
     source.fill = with_heads(source, shape, policy.add_heads, seed);
     source.fingerprint = [shape, seed, how = config::name_of(policy.add_heads),
                           files = source.fingerprint] {
-      return drawn_fingerprint(shape, fmt::format("{} heads from {} on {}", how, seed, files()));
+      return random_fingerprint(shape, fmt::format("{} heads from {} on {}", how, seed, files()));
     };
   }
   source.config = shape;

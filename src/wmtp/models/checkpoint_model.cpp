@@ -13,7 +13,7 @@
 #include "wmtp/models/base_source.h"
 #include "wmtp/models/lora_settings.h"
 #include "wmtp/models/read_elements.h"
-#include "wmtp/models/run_place.h"
+#include "wmtp/models/run_paths.h"
 #include "wmtp/models/saved_config.h"
 #include "wmtp/storage/file_system.h"
 #include "wmtp/weights/safetensors_tensor.h"
@@ -68,7 +68,8 @@ class CheckpointWeights final : public weights::WeightSource {
 // Parameters that a function fills in, as fp32 tensors.
 class FilledWeights final : public weights::WeightSource {
  public:
-  FilledWeights(const std::vector<layout::UnitSpec>& units, parallel::Fill fill, std::string origin)
+  FilledWeights(const std::vector<layout::UnitSpec>& units, parallel::ReadParam fill,
+                std::string origin)
       : fill_(std::move(fill)), origin_(std::move(origin)) {
     for (const layout::UnitSpec& unit : units)
       params_.insert(params_.end(), unit.params.begin(), unit.params.end());
@@ -93,7 +94,7 @@ class FilledWeights final : public weights::WeightSource {
   std::string file_of(const weights::StoredTensor&) const override { return origin_; }
 
  private:
-  parallel::Fill fill_;
+  parallel::ReadParam fill_;
   std::string origin_;
   std::vector<layout::ParamSpec> params_;
   std::vector<weights::StoredTensor> tensors_;
@@ -175,7 +176,8 @@ std::unique_ptr<weights::WeightSource> base_of(const OpenedModel& opened, config
 std::vector<fs::path> place_of_base(const std::string& base,
                                     const weights::Environment& environment) {
   try {
-    if (!model::find_preset(base)) return {place_of_run(weights::locate_model(base, environment))};
+    if (!model::find_preset(base))
+      return {resolve_model_path(weights::locate_model(base, environment))};
   } catch (const Error&) {
   }
   return {};

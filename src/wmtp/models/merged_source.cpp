@@ -25,7 +25,7 @@ std::map<std::string, Adapter, std::less<>> adapters_of(const ModelSource& sourc
   return adapters;
 }
 
-Tensor read(const parallel::Fill& fill, const layout::ParamSpec& param, std::int64_t first_row,
+Tensor read(const parallel::ReadParam& fill, const layout::ParamSpec& param, std::int64_t first_row,
             std::int64_t num_rows) {
   const std::int64_t columns = param.shape[1];
   const Tensor rows = at::empty({num_rows * columns}, at::kFloat);

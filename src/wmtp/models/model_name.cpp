@@ -5,7 +5,7 @@
 #include "wmtp/config/derived.h"
 #include "wmtp/core/error.h"
 #include "wmtp/models/export_mark.h"
-#include "wmtp/models/run_place.h"
+#include "wmtp/models/run_paths.h"
 #include "wmtp/storage/file_system.h"
 
 namespace wmtp::models {
@@ -23,7 +23,7 @@ std::string name_of_checkpoint(const fs::path& checkpoint) {
 std::string name_of_export(const fs::path& folder) {
   const auto mark = read_export_mark(folder);
   if (!mark || !mark->model.empty()) return mark ? mark->model : std::string();
-  const auto newest = checkpoint_of(folder.parent_path());
+  const auto newest = resolve_checkpoint(folder.parent_path());
   return newest ? name_of_checkpoint(*newest) : std::string();
 }
 
@@ -32,7 +32,7 @@ std::string name_in_run(fs::path path) {
   path = fs::absolute(path).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
   if (path.filename() == "final") return name_of_export(path);
-  if (const auto newest = checkpoint_of(path)) return name_of_checkpoint(*newest);
+  if (const auto newest = resolve_checkpoint(path)) return name_of_checkpoint(*newest);
   return fs::exists(path / "config.json") ? std::string() : name_of_export(path / "final");
 }
 

@@ -31,10 +31,10 @@ ModelSource drawn(const model::ModelConfig& config, std::uint64_t seed) {
   source.fill = [std = config.initializer_range, seed](const layout::ParamSpec& param,
                                                        std::int64_t begin, const Tensor& out) {
     through_host(out, kFloat32,
-                 [&](const Tensor& host) { model::draw_weights(param, seed, std, begin, host); });
+                 [&](const Tensor& host) { model::random_init(param, seed, std, begin, host); });
   };
   source.fingerprint = [config, seed] {
-    return drawn_fingerprint(config, fmt::format("drawn from {}", seed));
+    return random_fingerprint(config, fmt::format("drawn from {}", seed));
   };
   return source;
 }
@@ -44,7 +44,7 @@ std::function<std::string()> fingerprint_of(ModelSource source, const std::strin
   return [source = std::move(source)] { return sampled_fingerprint(source); };
 }
 
-parallel::Fill reader_of(std::shared_ptr<const weights::WeightSource> weights) {
+parallel::ReadParam reader_of(std::shared_ptr<const weights::WeightSource> weights) {
   return [weights = std::move(weights)](const layout::ParamSpec& param, std::int64_t begin,
                                         const Tensor& out) {
     through_host(out, out.scalar_type(),
@@ -63,10 +63,10 @@ std::vector<layout::UnitSpec> ModelSource::units() const {
   return lora ? model::lora_units(config, *lora) : model::model_units(config);
 }
 
-parallel::Fill random_weights(const model::ModelConfig& config, std::uint64_t seed) {
+parallel::ReadParam random_weights(const model::ModelConfig& config, std::uint64_t seed) {
   return [std = config.initializer_range, seed](const layout::ParamSpec& param, std::int64_t begin,
                                                 const Tensor& out) {
-    model::draw_weights(param, seed, std, begin, out);
+    model::random_init(param, seed, std, begin, out);
   };
 }
 

@@ -19,8 +19,8 @@ namespace wmtp::models {
 struct ModelSource {
   model::ModelConfig config;
   // OWNS the open files. Reads only the elements asked for, converted to the dtype of `out`, which
-  // may lie on any device. Also serves as model::LocalWeights::Fill. THREADS: any.
-  parallel::Fill fill;
+  // may lie on any device. Also serves as model::LocalWeights::ReadParam. THREADS: any.
+  parallel::ReadParam fill;
   std::filesystem::path tokenizer_folder;   // empty: a preset has none
   std::filesystem::path generation_config;  // as in OpenedModel
   // What the model has besides its own parameters; `fill` knows those tensors too.
@@ -45,7 +45,7 @@ ModelSource open_model_source(const std::string& name, const weights::Environmen
                               std::uint64_t seed = 0, const std::string& base_model = {});
 
 // Weights from scratch, the same for every world size. REQUIRES host memory.
-parallel::Fill random_weights(const model::ModelConfig& config, std::uint64_t seed);
+parallel::ReadParam random_weights(const model::ModelConfig& config, std::uint64_t seed);
 
 // Puts the adapter of a PEFT folder upon the model, unmerged. Error config where the model has one
 // already, and for what open_adapter refuses.

@@ -9,7 +9,7 @@
 #include "wmtp/models/checkpoint_model.h"
 #include "wmtp/models/export_mark.h"
 #include "wmtp/models/python_checkpoint.h"
-#include "wmtp/models/run_place.h"
+#include "wmtp/models/run_paths.h"
 #include "wmtp/models/token_ids.h"
 #include "wmtp/weights/peft_config.h"
 #include "wmtp/weights/weight_check.h"
@@ -199,7 +199,7 @@ OpenedModel open_other(const fs::path& path, const std::string& name,
 
 OpenedModel open_model(const std::string& name, const weights::Environment& environment,
                        const std::string& base_model) {
-  const fs::path path = place_of_run(weights::locate_model(name, environment));
+  const fs::path path = resolve_model_path(weights::locate_model(name, environment));
   OpenedModel opened = is_checkpoint(path)       ? open_checkpoint(path, environment, base_model)
                        : is_adapter_folder(path) ? open_adapted(path, environment, base_model)
                                                  : open_other(path, name, environment, base_model);

@@ -21,7 +21,7 @@ struct SyntheticBatch {
   TokenView view() const { return {tokens, positions, doc_start, target_mask, sample_ids}; }
 };
 
-// `index`: the how-manieth micro-batch of the run, over all ranks.
+// `index`: number of the micro-batch in the run, counted from 0 over all ranks.
 SyntheticBatch synthetic_batch(const SyntheticShape& shape, std::uint64_t seed,
                                std::uint64_t index);
 

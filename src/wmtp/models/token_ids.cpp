@@ -13,8 +13,8 @@ std::string read_generation_config(const std::filesystem::path& path) {
   return path.empty() ? std::string() : read_file(path, kMaxBytes, ErrorKind::data);
 }
 
-void settle_token_ids(model::ModelConfig& config, const std::filesystem::path& generation_config,
-                      const tokenizer::Tokenizer* tokenizer) {
+void resolve_token_ids(model::ModelConfig& config, const std::filesystem::path& generation_config,
+                       const tokenizer::Tokenizer* tokenizer) {
   const model::GenerationIds base =
       generation_config.empty()
           ? model::GenerationIds{}

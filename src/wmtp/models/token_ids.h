@@ -17,7 +17,7 @@ std::string read_generation_config(const std::filesystem::path& path);
 // tokenizer (null: none), the model's own configuration, which in a preset's case is the preset.
 // Error data or config for a file that cannot be read. Warns where the model would not stop at the
 // token that its training rows ended with.
-void settle_token_ids(model::ModelConfig& config, const std::filesystem::path& generation_config,
-                      const tokenizer::Tokenizer* tokenizer);
+void resolve_token_ids(model::ModelConfig& config, const std::filesystem::path& generation_config,
+                       const tokenizer::Tokenizer* tokenizer);
 
 }  // namespace wmtp::models

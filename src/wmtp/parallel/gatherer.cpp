@@ -17,7 +17,7 @@
 // units are acquired is part of the protocol. It is recorded, not configured: the first pass of a
 // kind gathers without prefetch and writes its order down, later passes are checked against it.
 // Units marked `kept` stand outside of that order, as they are held across a whole pass. Prefetch
-// never looks beyond the end of a pass, so nothing is on its way when the optimizer changes the
+// never looks beyond the end of a pass, so no gather is in flight when the optimizer changes the
 // masters and invalidate() drops what was gathered; between the micro-batches of a step it stays
 // valid.
 

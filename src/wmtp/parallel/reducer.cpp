@@ -80,7 +80,7 @@ Tensor Reducer::open(UnitId id) {
     turn_ = (turn_ + 1) % slots_.size();
   }
   Slot& slot = slot_of(unit);
-  settle(slot);
+  finish_reduction(slot);
   const bool goes_on = options_.no_sync && opened_[unit];
   if (!goes_on) slot.whole.narrow(0, 0, state.plan.trained.padded_numel()).zero_();
   opened_[unit] = true;
@@ -114,7 +114,7 @@ void Reducer::reduce(std::size_t unit, Slot& slot) {
 }
 
 // Ends the slot's reduction, if one is under way, and brings its result home.
-void Reducer::settle(Slot& slot) {
+void Reducer::finish_reduction(Slot& slot) {
   if (slot.unit < 0) return;
   const auto unit = static_cast<std::size_t>(slot.unit);
   Tensor& grad = states_[unit].grad;
@@ -129,8 +129,8 @@ void Reducer::settle(Slot& slot) {
 }
 
 void Reducer::finish() {
-  for (Slot& slot : slots_) settle(slot);
-  for (auto& [unit, slot] : own_) settle(slot);
+  for (Slot& slot : slots_) finish_reduction(slot);
+  for (auto& [unit, slot] : own_) finish_reduction(slot);
   if (options_.offloads()) cuda_tables().services.synchronize();
 }
 

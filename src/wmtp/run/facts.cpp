@@ -7,10 +7,10 @@
 
 namespace wmtp::run {
 
-RunFacts run_facts(const config::Config& config, const RunSite& site, const ModelPlan& plan,
+RunFacts run_facts(const config::Config& config, const RunContext& context, const ModelPlan& plan,
                    bool reads_frozen) {
   RunFacts facts;
-  facts.world = site.world;
+  facts.world = context.world;
   facts.model_flops = [&plan, reads_frozen](double span) {
     return run_flops_per_token(plan, reads_frozen, span);
   };
@@ -19,12 +19,12 @@ RunFacts run_facts(const config::Config& config, const RunSite& site, const Mode
   };
   if (config.runtime.peak_tflops)
     facts.peak_flops = *config.runtime.peak_tflops * 1e12;
-  else if (site.device.is_cuda())
+  else if (context.device.is_cuda())
     facts.peak_flops =
-        known_peak_flops(cuda_tables().services.device_info(site.device.index()).name);
-  facts.memory_limit_gib = static_cast<double>(site.memory_bytes) / (1 << 30);
-  facts.memory_used_gib = [device = site.device] { return peak_memory_gib(device); };
-  facts.memory = [device = site.device] { return report_memory(device); };
+        known_peak_flops(cuda_tables().services.device_info(context.device.index()).name);
+  facts.memory_limit_gib = static_cast<double>(context.memory_bytes) / (1 << 30);
+  facts.memory_used_gib = [device = context.device] { return peak_memory_gib(device); };
+  facts.memory = [device = context.device] { return report_memory(device); };
   return facts;
 }
 

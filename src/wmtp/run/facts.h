@@ -7,7 +7,7 @@ namespace wmtp::run {
 
 // All but num_steps and the objective. BORROWS plan. `reads_frozen`: the stage's frozen model is
 // loaded.
-RunFacts run_facts(const config::Config& config, const RunSite& site, const ModelPlan& plan,
+RunFacts run_facts(const config::Config& config, const RunContext& context, const ModelPlan& plan,
                    bool reads_frozen);
 
 }  // namespace wmtp::run

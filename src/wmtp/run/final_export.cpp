@@ -4,6 +4,7 @@
 #include "wmtp/exports/exporter.h"
 #include "wmtp/models/export_mark.h"
 #include "wmtp/models/model_name.h"
+#include "wmtp/run/plan/from_config.h"
 
 namespace wmtp::run {
 namespace {
@@ -80,7 +81,7 @@ exports::ExportReference reference_of(Trainer& trainer) {
 
 void require_place_of_final(const config::Config& config) {
   if (config.checkpoint.export_on_finish == config::ExportFormat::none) return;
-  weights::FreshFolder::require_replaceable(place_of_final(config), is_export_file,
+  weights::FreshFolder::require_replaceable(place_of_final(config), exports::is_export_file,
                                             models::kExportMarkFile);
 }
 

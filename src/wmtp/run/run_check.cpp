@@ -20,9 +20,10 @@ namespace {
 
 constexpr std::int64_t kAnyMemory = std::numeric_limits<std::int64_t>::max() / 2;
 
-std::uint64_t samples_per_step(const config::Config& config, const RunSite& site) {
+std::uint64_t samples_per_step(const config::Config& config, const RunContext& context) {
   return static_cast<std::uint64_t>(config.training.batch_size *
-                                    config::accumulation_steps(config, site.world) * site.world);
+                                    config::accumulation_steps(config, context.world) *
+                                    context.world);
 }
 
 // Weights that are drawn, and no other model.
@@ -36,12 +37,13 @@ bool needs_no_files(const config::Config& config) {
 
 class RunChecker {
  public:
-  RunChecker(const config::Config& config, const RunSite& site) : config_(config), site_(site) {
-    site_.rank = 1;  // has nothing to say
+  RunChecker(const config::Config& config, const RunContext& context)
+      : config_(config), context_(context) {
+    context_.rank = 1;  // has nothing to say
     const config::Training& training = config.training;
     const std::int64_t sequences = config.data_sampling.use_pairwise ? 2 : 1;
     found_.outlook.tokens_per_step =
-        samples_per_step(config, site) *
+        samples_per_step(config, context) *
         static_cast<std::uint64_t>(config.dataset.max_length * sequences);
     if (training.max_steps) found_.outlook.steps = static_cast<std::uint64_t>(*training.max_steps);
   }
@@ -78,14 +80,14 @@ class RunChecker {
 
   bool plan(bool other_machine) {
     try {
-      plan_ = plan_model(config_, site_);
+      plan_ = plan_model(config_, context_);
     } catch (const Error& error) {
       const bool too_large = error.module() == "memory";
       if (!too_large || !other_machine) {
         plan_error_ = error;
         return false;
       }
-      RunSite larger = site_;
+      RunContext larger = context_;
       larger.memory_bytes = kAnyMemory;
       plan_ = plan_model(config_, larger);
     }
@@ -124,7 +126,7 @@ class RunChecker {
     if (!place || model::find_preset(place->text)) return;
     passes(key, [&] {
       const models::OpenedModel opened =
-          models::open_model(place->text, site_.environment, base ? base->text : std::string());
+          models::open_model(place->text, context_.environment, base ? base->text : std::string());
       if (key == "models.policy.path") policy_tokenizer_ = opened.folder.tokenizer_folder;
     });
   }
@@ -135,7 +137,7 @@ class RunChecker {
                   [&] {
                     const std::filesystem::path folder =
                         plan_ ? plan_->tokenizer_folder
-                        : own ? weights::locate_model(own->text, site_.environment)
+                        : own ? weights::locate_model(own->text, context_.environment)
                               : policy_tokenizer_;
                     if (folder.empty() && !plan_)
                       return;  // its model could not be opened, which is told
@@ -163,10 +165,10 @@ class RunChecker {
   // By what sampling draws where the data has been indexed and tokenized, else by its lines.
   void count_samples(const data::AboutRows& about) {
     const auto group = comm::make_single("validate", c10::Device(c10::DeviceType::CPU));
-    RunSite site = site_;
-    site.rank = 0;
+    RunContext context = context_;
+    context.rank = 0;
     try {
-      const RunData data(config_, site, *plan_, *group, /*look_only=*/true);
+      const RunData data(config_, context, *plan_, *group, /*look_only=*/true);
       const data::Corpus& corpus = data.train().corpus();
       const bool is_text = corpus.format() == data::Format::text;
       found_.outlook.rows = is_text ? data.train().size() : corpus.num_rows();
@@ -191,13 +193,13 @@ class RunChecker {
     RunOutlook& outlook = found_.outlook;
     outlook.counted = true;
     const auto steps = data::steps_left(data::epochs_in_millionths(config_.training.n_epochs),
-                                        samples, samples_per_step(config_, site_));
+                                        samples, samples_per_step(config_, context_));
     const auto most = config_.training.max_steps;
     outlook.steps = most ? std::min(steps, static_cast<std::uint64_t>(*most)) : steps;
   }
 
   const config::Config& config_;
-  RunSite site_;
+  RunContext context_;
   RunCheck found_;
   std::optional<ModelPlan> plan_;
   std::optional<Error> plan_error_;
@@ -207,14 +209,14 @@ class RunChecker {
 
 }  // namespace
 
-RunCheck check_run(const config::Config& config, const RunSite& site, bool other_machine) {
-  return RunChecker(config, site).check(other_machine);
+RunCheck check_run(const config::Config& config, const RunContext& context, bool other_machine) {
+  return RunChecker(config, context).check(other_machine);
 }
 
-RunCheck check_without_files(const config::Config& config, const RunSite& site) {
+RunCheck check_without_files(const config::Config& config, const RunContext& context) {
   config::Config drawn = config;
   drawn.models.policy.tokenizer_path.reset();
-  return RunChecker(drawn, site).without_files();
+  return RunChecker(drawn, context).without_files();
 }
 
 }  // namespace wmtp::run

@@ -6,7 +6,7 @@
 
 #include "wmtp/config/config.h"
 #include "wmtp/core/error.h"
-#include "wmtp/run/plan/run_site.h"
+#include "wmtp/run/plan/run_context.h"
 
 namespace wmtp::run {
 
@@ -33,11 +33,11 @@ struct RunCheck {
 
 // Plans the run as `train` does (plan_model, RunData) and reads no more than headers, the
 // tokenizer, the beginnings of data files, and indexes and caches that are there; writes nothing.
-// A model that does not fit into site.memory_bytes is a problem unless `other_machine`: the run is
-// meant for one with more memory. BLOCKS.
-RunCheck check_run(const config::Config& config, const RunSite& site, bool other_machine);
+// A model that does not fit into context.memory_bytes is a problem unless `other_machine`: the run
+// is meant for one with more memory. BLOCKS.
+RunCheck check_run(const config::Config& config, const RunContext& context, bool other_machine);
 
 // The same of what the configuration alone tells, without a look at any file.
-RunCheck check_without_files(const config::Config& config, const RunSite& site);
+RunCheck check_without_files(const config::Config& config, const RunContext& context);
 
 }  // namespace wmtp::run

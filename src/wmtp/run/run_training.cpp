@@ -55,7 +55,7 @@ const char* status_of(RunEnd end) {
 
 TrainingEnd run_training(const config::ResolvedConfig& resolved, const TrainingContext& context,
                          comm::ProcessGroupSession& session) {
-  Trainer trainer(resolved, context.site, session, context.options);
+  Trainer trainer(resolved, context.run, session, context.options);
   std::optional<tracking::Console> console;
   std::optional<RunReport> report;
   if (session.rank() == 0) {

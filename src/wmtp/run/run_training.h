@@ -13,11 +13,11 @@
 namespace wmtp::run {
 
 struct TrainingContext {
-  RunSite site;
+  RunContext run;
   TrainerOptions options;
   tracking::ConsoleOptions console;
   OrderedJson environment;  // environment.json
-  Requests requests;
+  RunRequests requests;
   // Told of what ends the loop before the run's objects are destroyed: where that takes long, a
   // rank that waits for this one would call it a hang.
   std::function<void(const std::exception&)> on_failure;

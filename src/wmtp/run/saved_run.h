@@ -19,18 +19,18 @@ struct TrainerOptions {
   bool allow_fresh_start = false;
   RunProgress* progress = nullptr;  // BORROWED; kept up to date
   // The training thread waits for a save at most this long without progress. Its own rank's: who
-  // waits for another rank has the limits of checkpoint::SaveSite.
+  // waits for another rank has the limits of checkpoint::SaveContext.
   std::chrono::milliseconds save_limit = std::chrono::seconds(300);
 };
 
 // The same in every checkpoint of the run. `base_fingerprint`: rank 0's.
-CheckpointSite checkpoint_site(const config::ResolvedConfig& resolved,
-                               const TrainerOptions& options, const ModelPlan& plan,
-                               const RunData& data, const std::string& base_fingerprint);
+CheckpointOptions checkpoint_options(const config::ResolvedConfig& resolved,
+                                     const TrainerOptions& options, const ModelPlan& plan,
+                                     const RunData& data, const std::string& base_fingerprint);
 
 struct SavedParts {
   const config::Config& config;
-  const RunSite& site;
+  const RunContext& context;
   const ModelPlan& plan;
   const RunData& data;
   training::TrainableModel& model;

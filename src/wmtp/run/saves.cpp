@@ -8,7 +8,7 @@ Saves::Saves(SavesOptions options, comm::ProcessGroupSession& session)
     : options_(std::move(options)),
       session_(session),
       clock_(options_.interval, options_.samples_per_epoch),
-      checkpointer_(options_.site, session) {}
+      checkpointer_(options_.checkpoints, session) {}
 
 void Saves::resumed(std::int64_t step, const std::optional<BestRecord>& best) {
   last_committed_step_ = step;
@@ -38,7 +38,7 @@ bool Saves::is_due(const TrainState& state, std::uint64_t samples_before,
   if (is_new_best || checkpointer_.is_idle()) return true;
   const bool counts = at_interval || !deferred_;
   deferred_ = requested_;
-  if (report && counts) report->left_out(state.step, /*tell=*/!std::exchange(busy_told_, true));
+  if (report && counts) report->skipped_save(state.step, /*tell=*/!std::exchange(busy_told_, true));
   return false;
 }
 
@@ -73,14 +73,14 @@ void Saves::report_ended(std::int64_t step, RunReport* report) {
     if (report) report->saved(outcome);
   }
   publish_progress(step);
-  for (const SaveOutcome& outcome : ended) checkpointer_.require_no_end(outcome);
+  for (const SaveOutcome& outcome : ended) checkpointer_.throw_if_too_many_failures(outcome);
 }
 
 void Saves::finish(std::int64_t step, RunReport* report) {
   checkpointer_.wait();
   session_.watchdog().enter("end of the run", std::chrono::milliseconds(0));
   report_ended(step, report);
-  checkpointer_.end_in_order();
+  checkpointer_.finish_cleanly();
 }
 
 }  // namespace wmtp::run

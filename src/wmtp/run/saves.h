@@ -15,7 +15,7 @@
 namespace wmtp::run {
 
 struct SavesOptions {
-  CheckpointSite site;
+  CheckpointOptions checkpoints;
   EventInterval interval;
   std::uint64_t samples_per_epoch = 0;
   std::optional<double> minutes;  // save_every_minutes
@@ -47,7 +47,7 @@ class Saves {
   // and if that fails once more.
   bool save_end(std::int64_t step, bool final, const std::function<void()>& save,
                 RunReport* report);
-  // Reports the saves that have ended. Error as Checkpointer::require_no_end.
+  // Reports the saves that have ended. Error as Checkpointer::throw_if_too_many_failures.
   void report_ended(std::int64_t step, RunReport* report);
   // BLOCKS until the writer is idle: the run is done or saved, its starts are no restart storm.
   void finish(std::int64_t step, RunReport* report);

@@ -40,33 +40,34 @@ void flip_a_bit(training::TrainableModel& model) {
 
 }  // namespace
 
-Trainer::Trainer(const config::ResolvedConfig& config, const RunSite& site,
+Trainer::Trainer(const config::ResolvedConfig& config, const RunContext& context,
                  comm::ProcessGroupSession& session, const TrainerOptions& options)
     : resolved_(config),
       config_(config.config),
-      site_(site),
+      context_(context),
       session_(session),
       options_(options),
-      plan_(plan_model(config_, site)),
-      data_(config_, site, plan_, session.gather_group()),
-      signals_(config_, site, plan_.frozen, data_, session.gather_group()),
-      stage_(config_, site, plan_, groups_of(session), signals_.complete()),
+      plan_(plan_model(config_, context)),
+      data_(config_, context, plan_, session.gather_group()),
+      signals_(config_, context, plan_.frozen, data_, session.gather_group()),
+      stage_(config_, context, plan_, groups_of(session), signals_.complete()),
       model_(std::make_unique<training::TrainableModel>(with_objective(plan_.assemble, stage_),
                                                         groups_of(session))),
       validations_(validation_interval(config_), data_.train().size()) {
   if (stage_.frozen()) signals_.follow(*stage_.frozen());
-  if (site_.rank == 0)  // who writes checkpoints and the export
-    models::settle_token_ids(plan_.assemble.model, plan_.generation_config, &data_.tokenizer());
+  if (context_.rank == 0)  // who writes checkpoints and the export
+    models::resolve_token_ids(plan_.assemble.model, plan_.generation_config, &data_.tokenizer());
   state_.cursor = data_.train().cursor_at(0, 0);
   // Rank 0 writes and compares it.
-  const std::string base_fingerprint = site_.rank == 0 ? plan_.base_fingerprint() : "";
+  const std::string base_fingerprint = context_.rank == 0 ? plan_.base_fingerprint() : "";
   saves_ = std::make_unique<Saves>(
-      SavesOptions{.site = checkpoint_site(resolved_, options_, plan_, data_, base_fingerprint),
-                   .interval = save_interval(config_),
-                   .samples_per_epoch = data_.train().size(),
-                   .minutes = config_.checkpoint.save_every_minutes,
-                   .limit = options_.save_limit,
-                   .progress = options_.progress},
+      SavesOptions{
+          .checkpoints = checkpoint_options(resolved_, options_, plan_, data_, base_fingerprint),
+          .interval = save_interval(config_),
+          .samples_per_epoch = data_.train().size(),
+          .minutes = config_.checkpoint.save_every_minutes,
+          .limit = options_.save_limit,
+          .progress = options_.progress},
       session_);
   resume(base_fingerprint);
   num_steps_ = state_.step + static_cast<std::int64_t>(data_.steps_from(state_.cursor));
@@ -82,9 +83,9 @@ void Trainer::resume(const std::string& base_fingerprint) {
   Resumption resumption{found->name, found->state.layout.world_size, {}};
   const checkpoint::Manifest& saved = found->reader->manifest();
   resumption.config_changes = compare_config(
-      models::load_saved_config(found->reader->text("config.yaml"), site_.environment), resolved_,
-      base_by_content(saved, config_));
-  if (site_.rank == 0) require_base(saved, base_fingerprint, config_);
+      models::load_saved_config(found->reader->text("config.yaml"), context_.environment),
+      resolved_, base_by_content(saved, config_));
+  if (context_.rank == 0) require_base(saved, base_fingerprint, config_);
   require_same_seed(found->state, config_);
   restore(*found, *model_, stage_.ema(), plan_.fill);
   state_ = found->state.train;
@@ -97,7 +98,7 @@ void Trainer::resume(const std::string& base_fingerprint) {
 }
 
 RunFacts Trainer::facts() const {
-  RunFacts facts = run_facts(config_, site_, plan_, /*reads_frozen=*/!signals_.complete());
+  RunFacts facts = run_facts(config_, context_, plan_, /*reads_frozen=*/!signals_.complete());
   facts.num_steps = num_steps_;
   facts.objective = &model_->objective();
   return facts;
@@ -113,7 +114,7 @@ std::uint64_t Trainer::run_samples() const {
   return state_.cursor.epoch * data_.train().size() + state_.cursor.samples_taken;
 }
 
-RunEnd Trainer::run(RunReport* report, const Requests& requests) {
+RunEnd Trainer::run(RunReport* report, const RunRequests& requests) {
   show_sample({plan_, data_, *model_, signals_}, state_.step, report);
   if (config_.training.eval_at_start && !resumption_) validate_and_report(report);
   StepReader reader = reader_at(state_.cursor);
@@ -175,11 +176,11 @@ bool Trainer::is_new_best() const {
 void Trainer::save(bool final, bool wait, RunReport* report) {
   read_pending(/*keep=*/0, report);
   saves_->save(*model_,
-               saved_state(state_, num_steps_, {config_, site_, plan_, data_, *model_, stage_}),
+               saved_state(state_, num_steps_, {config_, context_, plan_, data_, *model_, stage_}),
                {.best = is_new_best(), .final = final}, wait, report);
 }
 
-bool Trainer::run_step(StepReader& reader, const Requests& requests) {
+bool Trainer::run_step(StepReader& reader, const RunRequests& requests) {
   const auto started = Clock::now();
   std::optional<ReadStep> read = reader.next(state_.step);
   if (!read) return false;
@@ -190,7 +191,7 @@ bool Trainer::run_step(StepReader& reader, const Requests& requests) {
   if (state_.step >= plan.warmup_steps)
     input.min_learning_rate = config_.training.lr_scheduler.min_lr.value_or(0);
   session_.watchdog().set_step(state_.step + 1);
-  const bool save_due = site_.rank == 0 && saves_->is_time();
+  const bool save_due = context_.rank == 0 && saves_->is_time();
   training::PendingResult running =
       model_->step().run(input, {.stop = requests.stop(), .save = save_due || requests.save_now()});
   if (failpoint::pass("step.weights") == failpoint::Action::damage) flip_a_bit(*model_);

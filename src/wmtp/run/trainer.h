@@ -25,7 +25,7 @@ enum class RunEnd { completed, early_stop, stopped_saved, stopped };
 
 // What people ask of a running run; each is asked before every step, and one yes of any rank
 // counts.
-struct Requests {
+struct RunRequests {
   std::function<bool()> stop;      // save and end
   std::function<bool()> save_now;  // save and go on
 };
@@ -34,11 +34,11 @@ class Trainer {
  public:
   // BORROWS config and session. COLLECTIVE, BLOCKS: opens data, loads weights, goes back to the
   // newest checkpoint that verifies (checkpoint.resume). REQUIRES what Checkpointer requires.
-  Trainer(const config::ResolvedConfig& config, const RunSite& site,
+  Trainer(const config::ResolvedConfig& config, const RunContext& context,
           comm::ProcessGroupSession& session, const TrainerOptions& options);
 
   // COLLECTIVE. `report` on rank 0, null elsewhere.
-  RunEnd run(RunReport* report, const Requests& requests);
+  RunEnd run(RunReport* report, const RunRequests& requests);
 
   // COLLECTIVE: the validation set as it scores now; nothing without one.
   std::optional<training::Numbers> validate();
@@ -59,8 +59,8 @@ class Trainer {
   StageModels& stage() { return stage_; }
 
  private:
-  void resume(const std::string& base_fingerprint);             // of rank 0
-  bool run_step(StepReader& reader, const Requests& requests);  // false: the data has ended
+  void resume(const std::string& base_fingerprint);                // of rank 0
+  bool run_step(StepReader& reader, const RunRequests& requests);  // false: the data has ended
   // Reads the numbers of all steps but the newest `keep`, which may still be running.
   void read_pending(std::size_t keep, RunReport* report);
   void validate_and_report(RunReport* report);
@@ -72,7 +72,7 @@ class Trainer {
 
   const config::ResolvedConfig& resolved_;
   const config::Config& config_;
-  RunSite site_;
+  RunContext context_;
   comm::ProcessGroupSession& session_;
   TrainerOptions options_;
   ModelPlan plan_;

@@ -1,5 +1,5 @@
 // A file of the local disk. Once it is told that many bytes will come, they go past the page cache
-// in large aligned blocks, one on its way while the next is filled: a fraction of the processor
+// in large aligned blocks, one being written while the next is filled: a fraction of the processor
 // time of plain writes, nothing evicted from the cache, nothing left for fsync to push out.
 #pragma once
 #include <array>

@@ -9,7 +9,7 @@
 #include <span>
 #include <string_view>
 
-#include "wmtp/tracking/shown_text.h"
+#include "wmtp/tracking/escaped_text.h"
 #include "wmtp/tracking/terminal_styles.h"
 
 namespace wmtp::tracking {

@@ -37,7 +37,7 @@ models::SyntheticBatch micro_batch(const model::ModelConfig& config, std::uint64
 
 // Weights from scratch, but lora_B like a projection: from zero, A would have no gradient in the
 // first step.
-parallel::Fill weights_of(const model::ModelConfig& config, std::uint64_t seed) {
+parallel::ReadParam weights_of(const model::ModelConfig& config, std::uint64_t seed) {
   return [fill = models::random_weights(config, 3 + seed)](const layout::ParamSpec& param,
                                                            std::int64_t begin, const Tensor& out) {
     const bool is_b = param.name.ends_with("lora_B.weight");

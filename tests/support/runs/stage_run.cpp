@@ -16,7 +16,7 @@ double uniform(const RngStream& stream, std::int64_t element) {
 
 // Every parameter random, of a size at which nothing is nearly linear; the last layer of the value
 // head and lora_B too.
-parallel::Fill lively_weights(std::uint64_t seed) {
+parallel::ReadParam lively_weights(std::uint64_t seed) {
   return [seed](const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
     const RngStream stream(seed, "stage/" + param.name);
     const bool is_norm = param.name.ends_with("norm.weight");

@@ -8,7 +8,7 @@
 #include "wmtp/checkpoint/format/names.h"
 #include "wmtp/checkpoint/format/pointer.h"
 #include "wmtp/checkpoint/format/removal.h"
-#include "wmtp/checkpoint/start_record.h"
+#include "wmtp/checkpoint/restart_guard.h"
 
 namespace wmtp::checkpoint {
 namespace {

@@ -21,7 +21,8 @@ void guarded(failpoint::Action action, const std::filesystem::path& path, Step&&
   if (action != failpoint::Action::skip) step();
 }
 
-// The bytes in two halves with the point between them. Asked to skip, it leaves the second out.
+// The bytes in two halves with the point between them. StopSaveFlags to skip, it leaves the second
+// out.
 template <class PassPoint>
 void write_halves(storage::OutputFile& file, std::span<const std::byte> bytes,
                   const std::filesystem::path& path, PassPoint&& pass_point) {

@@ -3,7 +3,7 @@
 #include <charconv>
 
 #include "wmtp/checkpoint/format/manifest_text.h"
-#include "wmtp/checkpoint/vote.h"
+#include "wmtp/checkpoint/kv_exchange.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/planted_fault.h"
 

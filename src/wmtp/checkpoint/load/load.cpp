@@ -5,9 +5,9 @@
 
 #include <thread>
 
-#include "wmtp/checkpoint/ballot.h"
 #include "wmtp/checkpoint/format/folder.h"
 #include "wmtp/checkpoint/format/guard.h"
+#include "wmtp/checkpoint/reply.h"
 #include "wmtp/core/log.h"
 
 namespace wmtp::checkpoint {
@@ -54,10 +54,10 @@ class Chooser {
         CheckpointReader reader(request_.files, request_.save_dir / name);
         reader.check_presence();
         reader.check_share(request_.rank, request_.world_size, request_.verify);
-        return yes(reader.manifest().self_sha256);
+        return ok(reader.manifest().self_sha256);
       });
     } catch (const std::exception& thrown) {
-      return no(as_error(thrown));
+      return failed(as_error(thrown));
     }
   }
 
@@ -96,23 +96,23 @@ class Chooser {
     try {
       std::string last_fact;
       for (const FoundCheckpoint& found : with_retries(request_, [&] { return candidates(); })) {
-        open_round(yes(found.name));
+        open_round(ok(found.name));
         const std::string fact = judge(found.name);
-        close_round(yes(fact.empty() ? kGood : kBad));
+        close_round(ok(fact.empty() ? kGood : kBad));
         if (fact.empty()) return Choice{found.name, found.step};
         last_fact = fact;
-        set_aside(found.name, fact);
+        quarantine(found.name, fact);
       }
       if (!request_.allow_fresh_start && request_.of_run.empty()) refuse_to_begin_anew(last_fact);
     } catch (const std::exception& thrown) {
       const Error error = as_error(thrown);
       if (judging_)
-        close_round(no(error));
+        close_round(failed(error));
       else
-        open_round(no(error));
+        open_round(failed(error));
       throw error;
     }
-    open_round(yes(""));
+    open_round(ok(""));
     return std::nullopt;
   }
 
@@ -131,26 +131,26 @@ class Chooser {
     std::string damage, hash;
     for (int rank = 0; rank < request_.world_size; ++rank) {
       const std::string vote = rank == 0 ? verdict(name) : wait_for(verdict_of(rank));
-      const Ballot ballot = parse_ballot(vote);
-      if (!ballot.yes && ballot.kind != ErrorKind::checkpoint)
-        throw Error(ballot.kind, "checkpoint", ballot.text);
-      if (!ballot.yes && damage.empty()) damage = ballot.text;
-      if (!ballot.yes) continue;
-      if (!hash.empty() && ballot.text != hash)
+      const Reply reply = parse_reply(vote);
+      if (!reply.yes && reply.kind != ErrorKind::checkpoint)
+        throw Error(reply.kind, "checkpoint", reply.text);
+      if (!reply.yes && damage.empty()) damage = reply.text;
+      if (!reply.yes) continue;
+      if (!hash.empty() && reply.text != hash)
         throw Error(ErrorKind::io, "checkpoint",
                     fmt::format("rank {} sees another {} than other ranks", rank, name),
                     "is the folder on storage that all ranks share?");
-      hash = ballot.text;
+      hash = reply.text;
     }
     return damage;
   }
 
-  void set_aside(const std::string& name, const std::string& fact) {
+  void quarantine(const std::string& name, const std::string& fact) {
     if (!request_.only.empty())
       throw Error(ErrorKind::checkpoint, "checkpoint", fact,
                   "another checkpoint may be whole: --resume auto finds it");
     try {
-      const std::string aside = quarantine(request_.files, request_.save_dir, name);
+      const std::string aside = checkpoint::quarantine(request_.files, request_.save_dir, name);
       log::warn("checkpoint", "{}; set aside as {}, trying the one before", fact, aside);
     } catch (const Error& error) {  // a folder that may only be read can still be resumed from
       log::warn("checkpoint", "{}; cannot set it aside: {}", fact, error.fact());
@@ -186,9 +186,9 @@ class Chooser {
   }
 
   std::string value_of(std::string_view what) const {
-    Ballot ballot = parse_ballot(wait_for(what));
-    if (ballot.yes) return std::move(ballot.text);
-    throw Error(ballot.kind, "checkpoint", ballot.text);
+    Reply reply = parse_reply(wait_for(what));
+    if (reply.yes) return std::move(reply.text);
+    throw Error(reply.kind, "checkpoint", reply.text);
   }
 
   std::optional<Choice> follow() {

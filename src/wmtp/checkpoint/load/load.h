@@ -6,15 +6,15 @@
 #include <optional>
 #include <string>
 
+#include "wmtp/checkpoint/kv_exchange.h"
 #include "wmtp/checkpoint/load/reader.h"
-#include "wmtp/checkpoint/vote.h"
 #include "wmtp/storage/file_system.h"
 
 namespace wmtp::checkpoint {
 
 struct ChooseRequest {
   storage::FileSystem& files;
-  Vote& vote;
+  KvExchange& vote;
   std::filesystem::path save_dir;
   std::string model;
   std::string only = {};  // this name or an error: nothing is set aside, nothing else is tried
@@ -22,11 +22,11 @@ struct ChooseRequest {
   std::string of_run = {};
   Verify verify = Verify::read;
   int rank = 0, world_size = 1;
-  std::string attempt = "0";  // as in SaveSite
+  std::string attempt = "0";  // as in SaveContext
   std::chrono::milliseconds timeout{600'000};
   int num_reads = 3;  // a failing storage is asked so often before it counts as broken
   std::chrono::milliseconds read_pause{200};
-  bool allow_fresh_start = false;  // checkpoints exist, none verifies: begin anew all the same
+  bool allow_fresh_start = false;  // checkpoints exist, none verifies: start over
 };
 
 struct Choice {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "wmtp/checkpoint/ballot.h"
 #include "wmtp/checkpoint/format/guard.h"
+#include "wmtp/checkpoint/reply.h"
 #include "wmtp/checkpoint/save/part_merger.h"
 #include "wmtp/core/log.h"
 
@@ -21,13 +21,13 @@ Error as_save_error(const std::exception& thrown) {
 
 // The value of a yes; a no is thrown with its kind.
 std::string answer(const std::string& vote, std::string_view whose) {
-  Ballot ballot = parse_ballot(vote);
-  if (ballot.yes) return std::move(ballot.text);
-  throw Error(ballot.kind, "checkpoint", fmt::format("{}: {}", whose, ballot.text));
+  Reply reply = parse_reply(vote);
+  if (reply.yes) return std::move(reply.text);
+  throw Error(reply.kind, "checkpoint", fmt::format("{}: {}", whose, reply.text));
 }
 
 constexpr std::string_view kGivenUp = "the save was given up";
-constexpr std::chrono::milliseconds kLook{100};  // between two signs of life while waiting
+constexpr std::chrono::milliseconds kPollInterval{100};  // between two signs of life while waiting
 
 std::string part_of(int rank) {
   return fmt::format("part/{}", rank);
@@ -35,20 +35,20 @@ std::string part_of(int rank) {
 
 }  // namespace
 
-Saver::Saver(SaveSite site) : site_(std::move(site)) {
-  check_name_part(site_.model, "model name");
-  check_name_part(site_.run_id, "run id");
+Saver::Saver(SaveContext context) : context_(std::move(context)) {
+  check_name_part(context_.model, "model name");
+  check_name_part(context_.run_id, "run id");
 }
 
 SaveReport Saver::save(const SaveRequest& request) {
-  if (site_.rank == 0 && num_saves_ > 0) earlier_.push_back(key(""));
+  if (context_.rank == 0 && num_saves_ > 0) earlier_.push_back(key(""));
   ++num_saves_;
   step_ = request.step;
-  return site_.rank == 0 ? lead(request) : follow(request);
+  return context_.rank == 0 ? lead(request) : follow(request);
 }
 
 std::string Saver::key(std::string_view what) const {
-  return fmt::format("save/{}/{}/{}/{}", site_.attempt, num_saves_, step_, what);
+  return fmt::format("save/{}/{}/{}/{}", context_.attempt, num_saves_, step_, what);
 }
 
 void Saver::post(std::string_view what, std::string_view value) const {
@@ -58,19 +58,20 @@ void Saver::post(std::string_view what, std::string_view value) const {
                 fmt::format("the list of this rank's tensors takes {} bytes, {} can be sent",
                             value.size(), kMaxVoteBytes),
                 "with more ranks each has fewer tensors");
-  site_.vote.post(key(what), value);
+  context_.vote.post(key(what), value);
 }
 
 std::string Saver::wait_for(std::string_view what, Clock::time_point since,
                             std::chrono::milliseconds timeout) const {
   failpoint::pass("save.vote.read");
   const std::string name = key(what);
-  for (bool late = false; !late; site_.go_on()) {
+  for (bool late = false; !late; context_.check_cancelled()) {
     const auto left = since + timeout - Clock::now();
     late = left <= Clock::duration::zero();
-    const auto look = late ? std::chrono::milliseconds(0)
-                           : std::min(kLook, std::chrono::ceil<std::chrono::milliseconds>(left));
-    if (auto value = site_.vote.wait(name, look)) return *std::move(value);
+    const auto look =
+        late ? std::chrono::milliseconds(0)
+             : std::min(kPollInterval, std::chrono::ceil<std::chrono::milliseconds>(left));
+    if (auto value = context_.vote.wait(name, look)) return *std::move(value);
   }
   throw Error(ErrorKind::comm, "checkpoint",
               fmt::format("saving step {}: no word of \"{}\" within {} s", step_, what,
@@ -80,41 +81,41 @@ std::string Saver::wait_for(std::string_view what, Clock::time_point since,
 
 Manifest Saver::describe(const SaveRequest& request) const {
   Manifest manifest;
-  manifest.model = site_.model;
+  manifest.model = context_.model;
   manifest.step = request.step;
   manifest.kind = request.kind;
-  manifest.run_id = site_.run_id;
+  manifest.run_id = context_.run_id;
   manifest.created = utc_timestamp();
   manifest.wmtp = request.wmtp;
-  manifest.world_size = site_.world_size;
+  manifest.world_size = context_.world_size;
   manifest.strategy = request.strategy;
   manifest.fingerprints = request.fingerprints;
   return manifest;
 }
 
 SaveReport Saver::lead(const SaveRequest& request) {
-  const std::string name = checkpoint_name(site_.model, request.step);
+  const std::string name = checkpoint_name(context_.model, request.step);
   bool begun = false;
   try {
-    site_.go_on();
+    context_.check_cancelled();
     const std::filesystem::path folder = begin(request);
     begun = true;
-    post("begin", yes(folder.filename().string()));
+    post("begin", ok(folder.filename().string()));
     if (folder.empty()) return {name, true};
     Manifest manifest = describe(request);
     collect_parts(manifest, write_part(folder, request));
     write_texts(folder, request, manifest);
     write_manifest(folder, manifest);
-    site_.go_on();
+    context_.check_cancelled();
     publish(folder, name);
   } catch (const std::exception& thrown) {
     const Error error = as_save_error(thrown);
-    post(begun ? "decision" : "begin", no(error));
+    post(begun ? "decision" : "begin", failed(error));
     throw error;
   }
   try {
-    post("decision", yes(name));
-  } catch (const Error& error) {  // it is committed all the same
+    post("decision", ok(name));
+  } catch (const Error& error) {  // the checkpoint itself is committed
     log::warn("checkpoint", "{} is committed, but the other ranks cannot be told: {}", name,
               error.fact());
   }
@@ -122,31 +123,31 @@ SaveReport Saver::lead(const SaveRequest& request) {
 }
 
 SaveReport Saver::follow(const SaveRequest& request) {
-  const std::string name = checkpoint_name(site_.model, request.step);
-  const std::string folder = answer(wait_for("begin", Clock::now(), site_.timeout), kGivenUp);
+  const std::string name = checkpoint_name(context_.model, request.step);
+  const std::string folder = answer(wait_for("begin", Clock::now(), context_.timeout), kGivenUp);
   if (folder.empty()) return {name, true};
-  const std::string part = part_of(site_.rank);
+  const std::string part = part_of(context_.rank);
   try {
-    post(part, yes(to_text(write_part(site_.save_dir / folder, request))));
+    post(part, ok(to_text(write_part(context_.save_dir / folder, request))));
   } catch (const std::exception& thrown) {
     const Error error = as_save_error(thrown);
-    post(part, no(error));
+    post(part, failed(error));
     throw error;
   }
   // Rank 0 waits half as long for the slowest rank, and then writes.
-  answer(wait_for("decision", Clock::now(), 2 * site_.timeout), kGivenUp);
+  answer(wait_for("decision", Clock::now(), 2 * context_.timeout), kGivenUp);
   return {name, false};
 }
 
 RankPart Saver::write_part(const std::filesystem::path& folder, const SaveRequest& request) {
   RankPart part;
-  if (!request.hindrance.empty()) throw Error(ErrorKind::io, "checkpoint", request.hindrance);
+  if (!request.local_error.empty()) throw Error(ErrorKind::io, "checkpoint", request.local_error);
   part.state_hash = request.state_hash;
   guarded(failpoint::pass("save.stage.begin"), folder, [&] {
     part.model_tensors = table_of(request.model);
     part.optim_tensors = table_of(request.optim);
-    part.files =
-        write_shards({site_.files, folder, site_.rank, site_.go_on}, request.model, request.optim);
+    part.files = write_shards({context_.files, folder, context_.rank, context_.check_cancelled},
+                              request.model, request.optim);
   });
   return part;
 }
@@ -155,9 +156,9 @@ void Saver::collect_parts(Manifest& manifest, RankPart mine) {
   PartMerger merger(manifest);
   merger.add(0, std::move(mine));
   const auto since = Clock::now();  // one limit for all: nobody waits for the decision much longer
-  for (int rank = 1; rank < site_.world_size; ++rank) {
+  for (int rank = 1; rank < context_.world_size; ++rank) {
     const std::string what = part_of(rank);
-    const std::string text = answer(wait_for(what, since, site_.timeout),
+    const std::string text = answer(wait_for(what, since, context_.timeout),
                                     fmt::format("rank {} could not save its part", rank));
     merger.add(rank, parse_part(text, key(what)));
   }
@@ -170,9 +171,9 @@ void Saver::forget_earlier() {
   try {
     for (const std::string& earlier : std::exchange(earlier_, {})) {
       for (const std::string_view what : {"begin", "decision"})
-        site_.vote.forget(fmt::format("{}{}", earlier, what));
-      for (int rank = 1; rank < site_.world_size; ++rank)
-        site_.vote.forget(earlier + part_of(rank));
+        context_.vote.forget(fmt::format("{}{}", earlier, what));
+      for (int rank = 1; rank < context_.world_size; ++rank)
+        context_.vote.forget(earlier + part_of(rank));
     }
   } catch (const Error& error) {  // they only take room
     log::warn("checkpoint", "votes of earlier saves stay: {}", error.fact());

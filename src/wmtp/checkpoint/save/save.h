@@ -13,17 +13,17 @@
 #include <vector>
 
 #include "wmtp/checkpoint/format/manifest_text.h"
+#include "wmtp/checkpoint/kv_exchange.h"
 #include "wmtp/checkpoint/save/shard_writer.h"
-#include "wmtp/checkpoint/vote.h"
 #include "wmtp/core/time.h"
 #include "wmtp/storage/file_system.h"
 
 namespace wmtp::checkpoint {
 
 // Where and as whom; the same for all saves of a run. BORROWS `files` and `vote`.
-struct SaveSite {
+struct SaveContext {
   storage::FileSystem& files;
-  Vote& vote;
+  KvExchange& vote;
   std::filesystem::path save_dir;  // exists
   std::string model, run_id;
   int rank = 0, world_size = 1;
@@ -31,7 +31,7 @@ struct SaveSite {
   std::chrono::milliseconds timeout{600'000};  // for the slowest rank
   // Called between blocks, files and looks at the vote: a sign of life, and what it throws gives
   // the save up. A call into the file system that is under way is not cut short. THREADS: any.
-  std::function<void()> go_on = [] {};
+  std::function<void()> check_cancelled = [] {};
 };
 
 struct TextFile {
@@ -45,7 +45,7 @@ struct SaveRequest {
   Fingerprints fingerprints;
   std::vector<TensorPiece> model, optim;  // this rank's pieces
   std::string state_hash;                 // of the state that all ranks hold alike; may be empty
-  std::string hindrance;                  // why this rank cannot write: the save fails on all
+  std::string local_error;                // why this rank cannot write: the save fails on all
   // Rank 0 only:
   std::string trainer_state;    // trainer_state_text()
   std::vector<TextFile> texts;  // config.yaml, config.json
@@ -60,7 +60,7 @@ struct SaveReport {
 class Saver {
  public:
   // Model and run id must be fit for file names (ErrorKind::config).
-  explicit Saver(SaveSite site);
+  explicit Saver(SaveContext context);
 
   // COLLECTIVE through the vote: all ranks, same order of saves. BLOCKS. Returns on all ranks when
   // it is committed, or throws on all: ErrorKind::numeric when ranks hold different state, comm
@@ -90,7 +90,7 @@ class Saver {
   void forget_earlier();
   void post(std::string_view what, std::string_view value) const;
 
-  SaveSite site_;
+  SaveContext context_;
   std::int64_t num_saves_ = 0, step_ = 0;
   std::string committed_;  // the newest of ours; one whose last fsync failed is to be written anew
   std::vector<std::string> earlier_;  // rank 0: saves whose votes may still be read

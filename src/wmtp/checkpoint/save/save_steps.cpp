@@ -58,24 +58,24 @@ FileRecord text_record(std::string_view name, std::string_view text) {
 
 void Saver::check_free_space(const SaveRequest& request) const {
   const std::uint64_t own = bytes_of(request.model) + bytes_of(request.optim);
-  const std::uint64_t need = own * static_cast<std::uint64_t>(site_.world_size) + kSlackBytes +
+  const std::uint64_t need = own * static_cast<std::uint64_t>(context_.world_size) + kSlackBytes +
                              request.trainer_state.size();
-  if (const std::uint64_t free = site_.files.free_bytes(site_.save_dir); free < need)
+  if (const std::uint64_t free = context_.files.free_bytes(context_.save_dir); free < need)
     throw storage::FileError(ENOSPC, fmt::format("save {} bytes where {} are free:", need, free),
-                             site_.save_dir);
+                             context_.save_dir);
 }
 
 // A checkpoint of that name: ours, another start's (to be replaced: the run was rewound), or a bad
 // one, which makes room.
 bool Saver::is_taken_by_us(const std::string& name) {
-  const std::filesystem::path folder = site_.save_dir / name;
-  if (site_.files.status(folder).kind == FileKind::missing) return false;
+  const std::filesystem::path folder = context_.save_dir / name;
+  if (context_.files.status(folder).kind == FileKind::missing) return false;
   try {
-    CheckpointReader reader(site_.files, folder);
+    CheckpointReader reader(context_.files, folder);
     reader.check_headers();
     return name == committed_;
   } catch (const DamageError& error) {
-    const std::string aside = quarantine(site_.files, site_.save_dir, name);
+    const std::string aside = quarantine(context_.files, context_.save_dir, name);
     log::warn("checkpoint", "{}; set aside as {}", error.fact(), aside);
     return false;
   }
@@ -83,19 +83,19 @@ bool Saver::is_taken_by_us(const std::string& name) {
 
 std::filesystem::path Saver::begin(const SaveRequest& request) {
   try {
-    clear_leftovers(site_.files, site_.save_dir, site_.model);
-  } catch (const Error& error) {  // they are in nobody's way
+    clear_leftovers(context_.files, context_.save_dir, context_.model);
+  } catch (const Error& error) {  // leftovers do no harm; the next save removes them
     log::warn("checkpoint", "cannot clear what an earlier save left: {}", error.fact());
   }
-  const std::string name = checkpoint_name(site_.model, request.step);
+  const std::string name = checkpoint_name(context_.model, request.step);
   if (is_taken_by_us(name)) return {};
   check_free_space(request);
-  std::filesystem::path folder = site_.save_dir / hidden_name(name, "tmp", site_.run_id);
-  for (int k = 1; site_.files.status(folder).kind != FileKind::missing; ++k)
-    folder = site_.save_dir / hidden_name(name, "tmp", fmt::format("{}.{}", site_.run_id, k));
-  site_.files.create_folder(folder);
+  std::filesystem::path folder = context_.save_dir / hidden_name(name, "tmp", context_.run_id);
+  for (int k = 1; context_.files.status(folder).kind != FileKind::missing; ++k)
+    folder = context_.save_dir / hidden_name(name, "tmp", fmt::format("{}.{}", context_.run_id, k));
+  context_.files.create_folder(folder);
   for (const Part part : {Part::model, Part::optim})
-    site_.files.create_folder(folder / name_of(part));
+    context_.files.create_folder(folder / name_of(part));
   fail_if_asked(failpoint::pass("save.tmpdir.made"), folder);
   return folder;
 }
@@ -103,45 +103,46 @@ std::filesystem::path Saver::begin(const SaveRequest& request) {
 void Saver::write_texts(const std::filesystem::path& folder, const SaveRequest& request,
                         Manifest& manifest) {
   write_text(
-      site_.files, folder / kTrainerStateFile, request.trainer_state,
+      context_.files, folder / kTrainerStateFile, request.trainer_state,
       [] { return failpoint::pass("save.state.half"); }, no_point);
   manifest.files.push_back(text_record(kTrainerStateFile, request.trainer_state));
   for (const TextFile& file : request.texts) {
-    write_text(site_.files, folder / file.name, file.text, no_point, no_point);
+    write_text(context_.files, folder / file.name, file.text, no_point, no_point);
     manifest.files.push_back(text_record(file.name, file.text));
   }
 }
 
 void Saver::write_manifest(const std::filesystem::path& folder, Manifest& manifest) {
   write_text(
-      site_.files, folder / kManifestFile, to_text(manifest),
+      context_.files, folder / kManifestFile, to_text(manifest),
       [] { return failpoint::pass("save.manifest.half"); },
       [] { return failpoint::pass("save.manifest.fsync"); });
   for (const auto& part : {folder / name_of(Part::model), folder / name_of(Part::optim), folder})
-    guarded(failpoint::pass("save.dirs.fsync"), part, [&] { site_.files.sync_folder(part); });
+    guarded(failpoint::pass("save.dirs.fsync"), part, [&] { context_.files.sync_folder(part); });
 }
 
 void Saver::publish(const std::filesystem::path& folder, const std::string& name) {
-  const std::filesystem::path home = site_.save_dir / name;
-  const std::filesystem::path aside = site_.save_dir / hidden_name(name, "old", site_.run_id);
-  const bool replaces = site_.files.status(home).kind != FileKind::missing;
+  const std::filesystem::path home = context_.save_dir / name;
+  const std::filesystem::path aside = context_.save_dir / hidden_name(name, "old", context_.run_id);
+  const bool replaces = context_.files.status(home).kind != FileKind::missing;
   if (replaces) {  // of a run that was rewound; durable, so that it can be brought back
-    site_.files.rename(home, aside);
-    site_.files.sync_folder(site_.save_dir);
+    context_.files.rename(home, aside);
+    context_.files.sync_folder(context_.save_dir);
   }
   try {
-    guarded(failpoint::pass("save.rename.before"), home, [&] { site_.files.rename(folder, home); });
+    guarded(failpoint::pass("save.rename.before"), home,
+            [&] { context_.files.rename(folder, home); });
   } catch (const Error&) {
-    if (replaces) site_.files.rename(aside, home);
+    if (replaces) context_.files.rename(aside, home);
     throw;
   }
   committed_.clear();
   fail_if_asked(failpoint::pass("save.rename.after"), home);
   guarded(failpoint::pass("save.parent.fsync"), home,
-          [&] { site_.files.sync_folder(site_.save_dir); });
+          [&] { context_.files.sync_folder(context_.save_dir); });
   committed_ = name;
   if (replaces) try {
-      storage::remove_tree(site_.files, aside);
+      storage::remove_tree(context_.files, aside);
     } catch (const Error& error) {  // cleared by the next save
       log::warn("checkpoint", "cannot remove what {} replaced: {}", name, error.fact());
     }

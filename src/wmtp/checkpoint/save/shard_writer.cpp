@@ -26,7 +26,7 @@ constexpr std::size_t kThreadedHashBytes = std::size_t{1} << 20;
 constexpr std::size_t kWritePieceBytes = std::size_t{256} << 10;
 constexpr std::size_t kHashPieceBytes = std::size_t{4} << 20;
 
-using GoOn = std::function<void()>;
+using CheckCancelled = std::function<void()>;
 
 struct Box {
   const TensorPiece* piece;
@@ -78,12 +78,12 @@ struct PlannedFile {
 };
 
 std::string hash_of(const std::string& header, const std::vector<Bytes>& content,
-                    const GoOn& go_on) {
+                    const CheckCancelled& check_cancelled) {
   Sha256 hash;
   hash.update(header);
   for (Bytes bytes : content)
     while (!bytes.empty()) {
-      go_on();
+      check_cancelled();
       const Bytes piece = bytes.first(std::min(bytes.size(), kHashPieceBytes));
       hash.update(piece);
       bytes = bytes.subspan(piece.size());
@@ -92,20 +92,21 @@ std::string hash_of(const std::string& header, const std::vector<Bytes>& content
 }
 
 std::future<std::string> begin_hash(std::string header, std::vector<Bytes> content,
-                                    std::uint64_t num_bytes, GoOn go_on) {
+                                    std::uint64_t num_bytes, CheckCancelled check_cancelled) {
   const auto policy = num_bytes < kThreadedHashBytes ? std::launch::deferred : std::launch::async;
-  return std::async(policy, hash_of, std::move(header), std::move(content), std::move(go_on));
+  return std::async(policy, hash_of, std::move(header), std::move(content),
+                    std::move(check_cancelled));
 }
 
-// One shard file on its way to the disk: counts the bytes, so that the failpoint of the middle
+// One shard file while it is written: counts the bytes, so that the failpoint of the middle
 // stands in the middle.
 class ShardFile {
  public:
   ShardFile(storage::FileSystem& files, std::filesystem::path path, std::uint64_t total_bytes,
-            const GoOn& go_on)
+            const CheckCancelled& check_cancelled)
       : path_(std::move(path)),
         half_(total_bytes / 2),
-        go_on_(go_on),
+        check_cancelled_(check_cancelled),
         file_(files.create_file(path_)) {
     file_->expect(total_bytes);
   }
@@ -113,7 +114,7 @@ class ShardFile {
   std::uint32_t write(Bytes bytes) {
     std::uint32_t crc = 0;
     while (!bytes.empty()) {
-      go_on_();
+      check_cancelled_();
       const Bytes block = bytes.first(std::min(bytes.size(), kWritePieceBytes));
       crc = crc32c(block, crc);
       write_block(block);
@@ -124,10 +125,10 @@ class ShardFile {
 
   void finish() {
     fail_if_asked(failpoint::pass("save.shard.written"), path_);
-    go_on_();
+    check_cancelled_();
     guarded(failpoint::pass("save.shard.fsync"), path_, [&] { file_->sync(); });
     file_->close();
-    go_on_();
+    check_cancelled_();
     fail_if_asked(failpoint::pass("save.shard.closed"), path_);
   }
 
@@ -150,12 +151,13 @@ class ShardFile {
 
   std::filesystem::path path_;
   std::uint64_t half_, written_ = 0;
-  const GoOn& go_on_;
+  const CheckCancelled& check_cancelled_;
   std::unique_ptr<storage::OutputFile> file_;
   bool left_out_ = false;
 };
 
-PlannedFile plan_hashed(std::string name, const std::vector<Box>& boxes, const GoOn& go_on) {
+PlannedFile plan_hashed(std::string name, const std::vector<Box>& boxes,
+                        const CheckCancelled& check_cancelled) {
   PlannedFile file{.record = {}, .plan = plan_file(boxes), .boxes = {}};
   file.record.path = std::move(name);
   file.record.bytes = file.plan.header.size() + file.plan.data_bytes;
@@ -166,12 +168,13 @@ PlannedFile plan_hashed(std::string name, const std::vector<Box>& boxes, const G
     file.boxes.push_back(by_name.at(tensor.name));
     content.push_back(file.boxes.back()->bytes);
   }
-  file.sha256 = begin_hash(file.plan.header, std::move(content), file.record.bytes, go_on);
+  file.sha256 =
+      begin_hash(file.plan.header, std::move(content), file.record.bytes, check_cancelled);
   return file;
 }
 
-void write_file(const ShardSite& site, const std::filesystem::path& path, PlannedFile& file) {
-  ShardFile out(site.files, path, file.record.bytes, site.go_on);
+void write_file(const ShardContext& context, const std::filesystem::path& path, PlannedFile& file) {
+  ShardFile out(context.files, path, file.record.bytes, context.check_cancelled);
   const std::string& header = file.plan.header;
   file.record.crc32c = out.write(std::as_bytes(std::span(header.data(), header.size())));
   for (const Box* box : file.boxes)
@@ -211,7 +214,8 @@ std::uint64_t bytes_of(std::span<const TensorPiece> pieces) {
   return sum;
 }
 
-std::vector<FileRecord> write_shards(const ShardSite& site, std::span<const TensorPiece> model,
+std::vector<FileRecord> write_shards(const ShardContext& context,
+                                     std::span<const TensorPiece> model,
                                      std::span<const TensorPiece> optim) {
   check_pieces(model);
   check_pieces(optim);
@@ -220,12 +224,12 @@ std::vector<FileRecord> write_shards(const ShardSite& site, std::span<const Tens
   for (const Part part : {Part::model, Part::optim})
     for (const auto& [kind, boxes] : parts[static_cast<std::size_t>(part)])
       planned.push_back(
-          plan_hashed(fmt::format("{}/{}", name_of(part), shard_file_name(site.rank, kind)), boxes,
-                      site.go_on));
+          plan_hashed(fmt::format("{}/{}", name_of(part), shard_file_name(context.rank, kind)),
+                      boxes, context.check_cancelled));
   std::vector<FileRecord> records;
   for (PlannedFile& file : planned) {
-    const std::filesystem::path path = site.checkpoint / file.record.path;
-    guarded(failpoint::pass("save.shard.open"), path, [&] { write_file(site, path, file); });
+    const std::filesystem::path path = context.checkpoint / file.record.path;
+    guarded(failpoint::pass("save.shard.open"), path, [&] { write_file(context, path, file); });
   }
   for (PlannedFile& file : planned) {
     file.record.sha256 = file.sha256.get();

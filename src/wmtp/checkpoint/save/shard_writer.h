@@ -30,18 +30,19 @@ TensorTable table_of(std::span<const TensorPiece> pieces);
 std::uint64_t bytes_of(std::span<const TensorPiece> pieces);
 
 // BORROWS `files`.
-struct ShardSite {
+struct ShardContext {
   storage::FileSystem& files;
   std::filesystem::path checkpoint;  // the folders of its parts exist
   int rank = 0;
-  std::function<void()> go_on = [] {};  // SaveSite's; the hashes ask it too
+  std::function<void()> check_cancelled = [] {};  // SaveContext's; the hashes ask it too
 };
 
 // BLOCKS. Writes, fsyncs and closes the shard files of a rank, at most three in each part's folder.
 // Any failure is a FileError, and then the whole save has failed. Returns the records of all files,
 // paths relative to the checkpoint's folder. CRCs are computed on the way, SHA-256 of all files
 // beside the writing.
-std::vector<FileRecord> write_shards(const ShardSite& site, std::span<const TensorPiece> model,
+std::vector<FileRecord> write_shards(const ShardContext& context,
+                                     std::span<const TensorPiece> model,
                                      std::span<const TensorPiece> optim);
 
 }  // namespace wmtp::checkpoint

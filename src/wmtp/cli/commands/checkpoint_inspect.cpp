@@ -11,7 +11,7 @@
 #include "wmtp/core/error.h"
 #include "wmtp/models/adapter_folder.h"
 #include "wmtp/models/open_model.h"
-#include "wmtp/models/run_place.h"
+#include "wmtp/models/run_paths.h"
 #include "wmtp/weights/peft_config.h"
 #include "wmtp/weights/safetensors_tensor.h"
 
@@ -139,7 +139,7 @@ int inspect_adapter(const std::filesystem::path& folder, const WeightsFlags& fla
 
 int inspect(const WeightsFlags& flags, const Session& session) {
   const std::filesystem::path path =
-      models::place_of_run(weights::locate_model(flags.path, comm::process_environment()));
+      models::resolve_model_path(weights::locate_model(flags.path, comm::process_environment()));
   if (models::is_checkpoint(path)) {
     if (flags.raw)
       throw Error(ErrorKind::config, "checkpoint",

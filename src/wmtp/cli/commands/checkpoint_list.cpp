@@ -7,7 +7,7 @@
 
 #include "wmtp/checkpoint/load/listing.h"
 #include "wmtp/cli/commands/checkpoint.h"
-#include "wmtp/models/run_place.h"
+#include "wmtp/models/run_paths.h"
 
 namespace wmtp::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include "wmtp/checkpoint/save/retention.h"
 #include "wmtp/cli/commands/checkpoint.h"
 #include "wmtp/core/error.h"
-#include "wmtp/models/run_place.h"
+#include "wmtp/models/run_paths.h"
 
 namespace wmtp::cli {
 namespace {
@@ -22,7 +22,7 @@ struct PruneFlags {
 
 struct PruneEvent {
   std::string name;
-  std::string_view kind;        // checkpoint | leftover | set_aside
+  std::string_view kind;        // checkpoint | leftover | quarantine
   std::string returns_as = {};  // a leftover that comes back under this name
 };
 

@@ -7,7 +7,7 @@
 #include "wmtp/checkpoint/load/reader.h"
 #include "wmtp/cli/commands/checkpoint.h"
 #include "wmtp/core/error.h"
-#include "wmtp/models/run_place.h"
+#include "wmtp/models/run_paths.h"
 
 namespace wmtp::cli {
 namespace {
@@ -39,14 +39,14 @@ std::size_t verify_one(const std::filesystem::path& folder, const Session& sessi
 
 // One checkpoint or a pointer to it: of a folder of them only --all says which are meant.
 std::filesystem::path the_one(const std::filesystem::path& path) {
-  const auto found = models::checkpoint_of(path);
+  const auto found = models::resolve_checkpoint(path);
   std::error_code ignored;
   const bool names_one = found && (!std::filesystem::is_directory(path, ignored) ||
                                    std::filesystem::equivalent(*found, path, ignored));
   if (names_one) return *found;
   throw Error(
       ErrorKind::config, "checkpoint",
-      fmt::format("{} is no checkpoint: it is {}", path.string(), models::what_it_is(path)),
+      fmt::format("{} is no checkpoint: it is {}", path.string(), models::describe_path(path)),
       found ? fmt::format("`wmtp checkpoint verify {} --all` checks those in it", path.string())
             : "`wmtp checkpoint list DIR` shows the checkpoints of a run");
 }
@@ -57,10 +57,10 @@ std::vector<std::filesystem::path> all_of(const std::filesystem::path& path) {
   for (const auto& found : checkpoint::find_checkpoints(storage::LocalFileSystem(), folder, ""))
     folders.push_back(folder / found.name);
   if (folders.empty())
-    throw Error(
-        ErrorKind::config, "checkpoint",
-        fmt::format("no checkpoints in {}: it is {}", folder.string(), models::what_it_is(folder)),
-        "name a run's folder, or the folder of its checkpoints (checkpoint.save_dir)");
+    throw Error(ErrorKind::config, "checkpoint",
+                fmt::format("no checkpoints in {}: it is {}", folder.string(),
+                            models::describe_path(folder)),
+                "name a run's folder, or the folder of its checkpoints (checkpoint.save_dir)");
   return folders;
 }
 

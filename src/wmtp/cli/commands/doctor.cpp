@@ -31,7 +31,7 @@ struct DoctorFlags {
 
 // What the configuration, if any, says about the things doctor looks at.
 struct Wishes {
-  DeviceWish device;
+  DeviceRequest device;
   std::string backend = "auto";
   std::filesystem::path storage = ".";
   comm::RendezvousOptions rendezvous;

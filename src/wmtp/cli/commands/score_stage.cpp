@@ -31,18 +31,18 @@ run::StageScoreOptions stage_options(const ScoreFlags& flags) {
 
 int score_rank(const Session& session, const ScoreFlags& flags, const config::Config& config,
                comm::ProcessGroupSession& group, c10::Device device) {
-  const run::RunSite site{device, group.rank(), group.world(),
-                          rank_memory(config, group.launch().local_world, device),
-                          comm::process_environment()};
+  const run::RunContext context{device, group.rank(), group.world(),
+                                rank_memory(config, group.launch().local_world, device),
+                                comm::process_environment()};
   std::optional<ScoreOutput> output;
   if (group.rank() == 0) output.emplace(flags.out);
   const auto start = Clock::now();
-  run::StageScorer scorer(config, site, group, stage_options(flags));
+  run::StageScorer scorer(config, context, group, stage_options(flags));
   if (group.rank() == 0)
     log::info("score", "weights and data are there after {}",
               format_duration(seconds_since(start)));
   if (output) output->write(scorer.header().dump() + "\n");
-  const models::ScoreSummary summary = telling_failures(
+  const models::ScoreSummary summary = broadcasting_failure(
       group, [&] { return scorer.run([&output](std::string_view line) { output->write(line); }); });
   if (output) output->finish(session, flags, summary);
   return 0;

@@ -3,12 +3,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "wmtp/checkpoint/start_record.h"
+#include "wmtp/checkpoint/restart_guard.h"
 #include "wmtp/cli/build_info.h"
 #include "wmtp/cli/command.h"
 #include "wmtp/cli/config_flags.h"
 #include "wmtp/cli/config_run.h"
-#include "wmtp/cli/launcher/run_notes.h"
+#include "wmtp/cli/launcher/launch_notes.h"
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/cli/report.h"
 #include "wmtp/cli/run_folder.h"
@@ -92,7 +92,7 @@ std::string run_id_of(const comm::LaunchEnv& launch, const std::string& start_id
 
 // What a restart would only meet again is no part of a restart storm: the launchers do not retry
 // it.
-bool blames_input(int code) {
+bool is_permanent_failure(int code) {
   for (const ExitCode final :
        {ExitCode::numeric, ExitCode::data, ExitCode::storage, ExitCode::config})
     if (code == static_cast<int>(final)) return true;
@@ -142,9 +142,9 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
   const bool leads = group.rank() == 0;
   StopSignals stop(leads ? config.runtime.stop_file : std::filesystem::path());
   run::TrainingContext context;
-  context.site = {device, group.rank(), group.world(),
-                  rank_memory(config, group.launch().local_world, device),
-                  comm::process_environment()};
+  context.run = {device, group.rank(), group.world(),
+                 rank_memory(config, group.launch().local_world, device),
+                 comm::process_environment()};
   context.options = {run_id_of(group.launch(), start.id), start.id, kVersion,
                      flags.allow_fresh_start, &start.progress};
   if (leads) {
@@ -153,7 +153,9 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
   }
   context.requests = {.stop = [&stop] { return stop.requested(); },
                       .save_now = [&stop] { return stop.save_requested(); }};
-  context.on_failure = [&group](const std::exception& thrown) { group.tell(as_error(thrown)); };
+  context.on_failure = [&group](const std::exception& thrown) {
+    group.broadcast_failure(as_error(thrown));
+  };
   return exit_code_of(run::run_training(resolved, context, group), config);
 }
 
@@ -181,7 +183,7 @@ int train(const Session& session, const TrainFlags& flags) {
     start.id = start_id_of(group);
     return run_rank(session, group, device, *resolved, flags, start);
   });
-  if (start.folder && blames_input(code))
+  if (start.folder && is_permanent_failure(code))
     checkpoint::forget_start(resolved->config.checkpoint.save_dir,
                              models::model_name(resolved->config), start.id);
   return code;

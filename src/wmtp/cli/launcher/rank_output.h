@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "wmtp/cli/launcher/console.h"
+#include "wmtp/cli/launcher/launch_console.h"
 #include "wmtp/cli/launcher/launch_options.h"
 #include "wmtp/cli/launcher/line_prefixer.h"
 #include "wmtp/core/log.h"

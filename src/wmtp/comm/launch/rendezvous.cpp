@@ -6,7 +6,7 @@
 #include <future>
 #include <thread>
 
-#include "wmtp/comm/launch/hello.h"
+#include "wmtp/comm/launch/authenticate.h"
 #include "wmtp/comm/launch/network.h"
 #include "wmtp/comm/launch/private_folder.h"
 #include "wmtp/core/checksum.h"
@@ -209,7 +209,7 @@ std::string gloo_address(const LaunchEnv& launch, const RendezvousOptions& optio
 
 }  // namespace
 
-Rendezvous meet(const LaunchEnv& launch, const RendezvousOptions& options) {
+Rendezvous rendezvous(const LaunchEnv& launch, const RendezvousOptions& options) {
   if (launch.world == 1) return {Store::in_process(), "127.0.0.1", "one process"};
   if (!launch.keep_torch_log) silence_c10d_log();
   Rendezvous meeting = find_store(launch, options);
@@ -221,7 +221,7 @@ Rendezvous meet(const LaunchEnv& launch, const RendezvousOptions& options) {
   }
   if (launch.rank == 0 && launch.nodes > 1 && launch.token.empty())
     log::warn("comm", "no WMTP_RUN_TOKEN: anybody who reaches {} can join this run", meeting.where);
-  say_hello(meeting.store, launch, options.timeout);
+  authenticate(meeting.store, launch, options.timeout);
   return meeting;
 }
 

@@ -31,10 +31,10 @@ struct Rendezvous {
 // run token. Errors: comm listing the ranks that did not come within `timeout`; config for an agent
 // that does not answer, an occupied port, a wrong token, two processes of one rank. World 1: an
 // in-process store, no port, no file.
-Rendezvous meet(const LaunchEnv& launch, const RendezvousOptions& options);
+Rendezvous rendezvous(const LaunchEnv& launch, const RendezvousOptions& options);
 
 // The second half, over any store. Exposed for tests.
-void say_hello(const Store& store, const LaunchEnv& launch, std::chrono::milliseconds timeout);
+void authenticate(const Store& store, const LaunchEnv& launch, std::chrono::milliseconds timeout);
 
 // HMAC-SHA256 in lower-case hex.
 std::string hmac_sha256_hex(std::string_view key, std::string_view text);

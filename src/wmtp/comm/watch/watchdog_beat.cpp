@@ -89,7 +89,8 @@ bool Watchdog::State::handle_posts() {
   }
   if (const auto text = beat_store.try_get(kFailureKey)) {
     const Post post = decode_post(*text);
-    if (post.by == options.rank) return false;  // ours: the main thread is on its way out
+    if (post.by == options.rank)
+      return false;  // our own report: the main thread is leaving already
     beat_store.set(seen_key(options.rank), "");
     let_others_read(post.failure, beat_store, options.world);
     leave_once(post.failure);

@@ -56,16 +56,18 @@ struct Row {
   Row& free() { return resume = ResumeClass::free, *this; }
   Row& host() { return resume = ResumeClass::host, *this; }
   Row& needed() { return required = true, *this; }
-  Row& later() { return available = false, *this; }  // nothing acts on this key yet
-  Row& later(std::vector<std::string> values) { return later_values = std::move(values), *this; }
+  Row& unavailable() { return available = false, *this; }  // nothing acts on this key yet
+  Row& unavailable(std::vector<std::string> values) {
+    return later_values = std::move(values), *this;
+  }
   Row& at_least(double lo) { return range.lo = lo, *this; }
   Row& above(double lo) { return range.lo = lo, range.lo_open = true, *this; }
   Row& between(double lo, double hi) { return range.lo = lo, range.hi = hi, *this; }
   Row& below(double hi) { return range.hi = hi, range.hi_open = true, *this; }
   Row& must_exist() { return input = true, *this; }
-  Row& own() { return agreed = false, *this; }  // each rank may have its own
-  Row& by(std::string note) { return default_note = std::move(note), *this; }
-  Row& also(std::vector<std::pair<std::string, std::string>> names) {
+  Row& per_rank() { return agreed = false, *this; }  // each rank may have its own
+  Row& default_is(std::string note) { return default_note = std::move(note), *this; }
+  Row& with_aliases(std::vector<std::pair<std::string, std::string>> names) {
     return spellings = std::move(names), *this;
   }
   Row& in_any_case() { return any_case = true, *this; }

@@ -32,40 +32,50 @@ void add_checkpoint_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(checkpoint.allow_config_change), "Keys of class S that may differ on resume")
       .host();
   add(rows, WMTP_KEY(checkpoint.allow_data_change), "The data may differ on resume").host();
-  add(rows, WMTP_KEY(checkpoint.s3_upload), "Copy each checkpoint to storage.s3").free().later();
+  add(rows, WMTP_KEY(checkpoint.s3_upload), "Copy each checkpoint to storage.s3")
+      .free()
+      .unavailable();
   add(rows, WMTP_KEY(checkpoint.upload_wait_s), "Seconds the end waits for uploads")
       .host()
       .at_least(0)
-      .later();
+      .unavailable();
   add(rows, WMTP_KEY(checkpoint.export_on_finish),
       "What is written to <run_dir>/final; auto = peft with use_lora, else hf")
       .free();
 }
 
 void add_storage_rows(std::vector<Row>& rows) {
-  add(rows, WMTP_KEY(storage.s3.bucket), "Bucket; empty = no S3").host().later();
-  add(rows, WMTP_KEY(storage.s3.prefix), "Key prefix").host().later();
-  add(rows, WMTP_KEY(storage.s3.endpoint), "Endpoint URL; empty = AWS").host().later();
-  add(rows, WMTP_KEY(storage.s3.region), "Region; empty = environment or profile").host().later();
-  add(rows, WMTP_KEY(storage.s3.profile), "Profile of the credentials file").host().later();
+  add(rows, WMTP_KEY(storage.s3.bucket), "Bucket; empty = no S3").host().unavailable();
+  add(rows, WMTP_KEY(storage.s3.prefix), "Key prefix").host().unavailable();
+  add(rows, WMTP_KEY(storage.s3.endpoint), "Endpoint URL; empty = AWS").host().unavailable();
+  add(rows, WMTP_KEY(storage.s3.region), "Region; empty = environment or profile")
+      .host()
+      .unavailable();
+  add(rows, WMTP_KEY(storage.s3.profile), "Profile of the credentials file").host().unavailable();
   add(rows, WMTP_KEY(storage.s3.path_style), "Bucket in the path; auto = with an endpoint")
       .host()
-      .later();
+      .unavailable();
   add(rows, WMTP_KEY(storage.s3.part_size_mib), "Part size of uploads")
       .host()
       .between(5, 5120)
-      .later();
-  add(rows, WMTP_KEY(storage.s3.concurrency), "Parts in flight").host().between(1, 64).later();
-  add(rows, WMTP_KEY(storage.s3.retries), "Tries of a request").host().between(0, 100).later();
-  add(rows, WMTP_KEY(storage.s3.checksum), "Digest sent with each part").host().later();
+      .unavailable();
+  add(rows, WMTP_KEY(storage.s3.concurrency), "Parts in flight")
+      .host()
+      .between(1, 64)
+      .unavailable();
+  add(rows, WMTP_KEY(storage.s3.retries), "Tries of a request")
+      .host()
+      .between(0, 100)
+      .unavailable();
+  add(rows, WMTP_KEY(storage.s3.checksum), "Digest sent with each part").host().unavailable();
   add(rows, WMTP_KEY(storage.s3.keep), "Checkpoints kept there; null = save_total_limit")
       .free()
       .at_least(1)
-      .later();
+      .unavailable();
   add(rows, WMTP_KEY(storage.s3.allow_http),
       "Credentials over plain http to a host that is not this one")
       .host()
-      .later();
+      .unavailable();
 }
 
 }  // namespace wmtp::config

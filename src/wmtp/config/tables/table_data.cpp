@@ -61,13 +61,13 @@ void add_reading_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(dataset.max_line_bytes), "A longer row is bad").between(1, 1 << 30);
   add(rows, WMTP_KEY(dataset.cache_dir), "Index and token cache; null = under runtime.cache_dir")
       .host()
-      .own();
+      .per_rank();
   add(rows, WMTP_KEY(dataset.auto_cache), "Write index and token cache when they are missing")
       .host();
   add(rows, WMTP_KEY(dataset.prefetch_batches), "Batches made ahead").host().between(1, 1024);
   add(rows, WMTP_KEY(dataset.loader_threads), "Threads that make batches")
       .host()
-      .own()
+      .per_rank()
       .between(1, 256);
 }
 

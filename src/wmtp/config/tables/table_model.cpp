@@ -26,7 +26,7 @@ void add_policy_rows(std::vector<Row>& rows) {
       "dtype they are computed with, exports in bf16; trained weights follow "
       "training.optimizer.precision")
       .free()
-      .also(kDTypeSpellings);
+      .with_aliases(kDTypeSpellings);
   add(rows, WMTP_KEY(models.policy.init),
       "random: weights drawn from runtime.seed (a preset or a config.json is enough)");
   add(rows, WMTP_KEY(models.policy.n_future_tokens),
@@ -51,11 +51,11 @@ void add_value_model_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(models.value_model.tokenizer_path),
       "Tokenizer of the value model; null = beside it")
       .must_exist()
-      .later();
+      .unavailable();
   add(rows, WMTP_KEY(models.value_model.dtype),
       "Storage of its frozen weights; null = as the files give them, bf16 on a GPU")
       .free()
-      .also(kDTypeSpellings);
+      .with_aliases(kDTypeSpellings);
   add(rows, WMTP_KEY(models.value_model.placement), "auto = replicate if the memory plan allows")
       .host();
 }
@@ -74,7 +74,7 @@ void add_reference_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(models.reference.dtype),
       "Storage of its frozen weights; null = as the files give them, bf16 on a GPU")
       .free()
-      .also(kDTypeSpellings);
+      .with_aliases(kDTypeSpellings);
   add(rows, WMTP_KEY(models.reference.placement), "auto = replicate if the memory plan allows")
       .host();
 }

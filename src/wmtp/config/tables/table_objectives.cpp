@@ -12,11 +12,11 @@ void add_td_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(training.td.v_init), "Value before the first token");
   add(rows, WMTP_KEY(training.td.beta), "Temperature: weight = exp(x / beta)")
       .above(0)
-      .by("0.9; gae: 1");
-  add(rows, WMTP_KEY(training.td.clip_min), "Smallest weight").at_least(0).by("0.1");
-  add(rows, WMTP_KEY(training.td.clip_max), "Largest weight").above(0).by("5; gae: 3");
+      .default_is("0.9; gae: 1");
+  add(rows, WMTP_KEY(training.td.clip_min), "Smallest weight").at_least(0).default_is("0.1");
+  add(rows, WMTP_KEY(training.td.clip_max), "Largest weight").above(0).default_is("5; gae: 3");
   add(rows, WMTP_KEY(training.td.whiten), "Centre and scale x before the exponential")
-      .by("none; gae: ema");
+      .default_is("none; gae: ema");
   add(rows, WMTP_KEY(training.td.scope), "whiten batch: tokens that share mean and deviation");
   add(rows, WMTP_KEY(training.td.terminal), "What stands after the last token");
   add(rows, WMTP_KEY(training.td.ema_momentum), "whiten ema: share of the new step")

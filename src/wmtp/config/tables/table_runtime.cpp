@@ -13,17 +13,17 @@ void add_fsdp_rows(std::vector<Row>& rows) {
       "whatever is set");
   add(rows, WMTP_KEY(distributed.fsdp.param_dtype),
       "Gather and compute; null = by mixed_precision; fp16 brings dynamic loss scaling")
-      .also({{"bfloat16", "bf16"}, {"float16", "fp16"}, {"float32", "fp32"}});
+      .with_aliases({{"bfloat16", "bf16"}, {"float16", "fp16"}, {"float32", "fp32"}});
   add(rows, WMTP_KEY(distributed.fsdp.reduce_dtype),
       "Gradient reduction; null = by mixed_precision")
-      .also({{"bfloat16", "bf16"}, {"float32", "fp32"}});
+      .with_aliases({{"bfloat16", "bf16"}, {"float32", "fp32"}});
   add(rows, WMTP_KEY(distributed.fsdp.cpu_offload),
       "Shards, gradients and optimizer in pinned host memory")
       .free();
   add(rows, WMTP_KEY(distributed.fsdp.activation_checkpointing),
       "What backward computes again; auto = the least that fits")
       .free()
-      .also({{"true", "block"}, {"false", "none"}});
+      .with_aliases({{"true", "block"}, {"false", "none"}});
   add(rows, WMTP_KEY(distributed.fsdp.prefetch.forward), "Units gathered ahead in forward")
       .free()
       .between(0, 8);
@@ -68,19 +68,19 @@ void add_runtime_rows(std::vector<Row>& rows) {
   add_distributed_rows(rows);
   add(rows, WMTP_KEY(runtime.device), "auto = cuda where there is a GPU, else cpu")
       .host()
-      .later({"mps"});
+      .unavailable({"mps"});
   add(rows, WMTP_KEY(runtime.run_dir), "Everything a run writes").host();
-  add(rows, WMTP_KEY(runtime.cache_dir), "Indexes, token caches, signals").host().own();
+  add(rows, WMTP_KEY(runtime.cache_dir), "Indexes, token caches, signals").host().per_rank();
   add(rows, WMTP_KEY(runtime.seed), "Weights, dropout, controls").at_least(0);
   add(rows, WMTP_KEY(runtime.threads), "CPU threads per rank; 0 = cores / ranks")
       .host()
-      .own()
+      .per_rank()
       .between(0, 1024);
   add(rows, WMTP_KEY(runtime.deterministic),
       "Same bits on every rerun; refuses kernels that cannot")
-      .later();
-  add(rows, WMTP_KEY(runtime.cuda_graphs), "Replay the step as a graph").host().later();
-  add(rows, WMTP_KEY(runtime.attention), "Attention kernel").host().later();
+      .unavailable();
+  add(rows, WMTP_KEY(runtime.cuda_graphs), "Replay the step as a graph").host().unavailable();
+  add(rows, WMTP_KEY(runtime.attention), "Attention kernel").host().unavailable();
   add(rows, WMTP_KEY(runtime.loss_chunk_rows), "Rows of logits that exist at once; 0 = auto")
       .host()
       .at_least(0);
@@ -95,17 +95,17 @@ void add_runtime_rows(std::vector<Row>& rows) {
       "off")
       .host()
       .at_least(0)
-      .later();
+      .unavailable();
   add(rows, WMTP_KEY(runtime.stop_file), "The run stops and saves when this file appears").host();
-  add(rows, WMTP_KEY(runtime.grace_s), "Seconds a stop may take").host().at_least(1).later();
+  add(rows, WMTP_KEY(runtime.grace_s), "Seconds a stop may take").host().at_least(1).unavailable();
   add(rows, WMTP_KEY(runtime.loss_spike.action), "On a loss far above the recent ones")
       .free()
-      .later();
-  add(rows, WMTP_KEY(runtime.loss_spike.z), "How far, in deviations").free().above(0).later();
+      .unavailable();
+  add(rows, WMTP_KEY(runtime.loss_spike.z), "How far, in deviations").free().above(0).unavailable();
   add(rows, WMTP_KEY(runtime.loss_spike.window), "Recent steps looked at")
       .free()
       .at_least(2)
-      .later();
+      .unavailable();
 }
 
 }  // namespace wmtp::config

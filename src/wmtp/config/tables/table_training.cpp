@@ -27,7 +27,7 @@ void add_step_rows(std::vector<Row>& rows) {
       .free()
       .above(0);
   add(rows, WMTP_KEY(training.loss_normalization), "What a head's loss is divided by")
-      .by("tokens; rho1: weights");
+      .default_is("tokens; rho1: weights");
   add(rows, WMTP_KEY(training.max_bad_steps), "Steps in a row without finite numbers, then exit 17")
       .free()
       .at_least(1);
@@ -75,7 +75,7 @@ void add_optimizer_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(training.optimizer.no_decay), "Parameters left out of weight decay");
   add(rows, WMTP_KEY(training.optimizer.precision), "How masters and moments are kept")
       .free()
-      .later({"split", "bf16_moments", "int8"});
+      .unavailable({"split", "bf16_moments", "int8"});
   add(rows, WMTP_KEY(training.lr_scheduler.type), "Course of the learning rate after warm-up")
       .free();
   add(rows, WMTP_KEY(training.lr_scheduler.warmup_ratio), "Warm-up as a share of the steps")

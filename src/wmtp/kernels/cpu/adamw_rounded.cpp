@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "wmtp/core/rng.h"
-#include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cpu/parallel.h"
+#include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/tensor/dtype.h"
 
 namespace wmtp::kernels::cpu {

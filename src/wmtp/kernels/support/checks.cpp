@@ -7,43 +7,44 @@
 
 namespace wmtp::kernels {
 
-Demands::Demands(std::string_view op, const Tensor& lead) : op_(op), device_(c10::kCPU) {
+ArgChecks::ArgChecks(std::string_view op, const Tensor& lead) : op_(op), device_(c10::kCPU) {
   if (!lead.defined()) fail("first argument", "is undefined");
   device_ = lead.device();
 }
 
-const Demands& Demands::matrix(std::string_view name, const Tensor& tensor, std::int64_t rows,
-                               std::int64_t columns, DType wanted) const {
+const ArgChecks& ArgChecks::matrix(std::string_view name, const Tensor& tensor, std::int64_t rows,
+                                   std::int64_t columns, DType wanted) const {
   place(name, tensor, {rows, columns});
   dtype(name, tensor, wanted);
   if (columns > 1 && tensor.stride(1) != 1) fail(name, "has columns that are not contiguous");
   return *this;
 }
 
-const Demands& Demands::heads(std::string_view name, const Tensor& tensor, c10::IntArrayRef sizes,
-                              DType wanted) const {
+const ArgChecks& ArgChecks::heads(std::string_view name, const Tensor& tensor,
+                                  c10::IntArrayRef sizes, DType wanted) const {
   place(name, tensor, sizes);
   dtype(name, tensor, wanted);
   if (tensor.stride(2) != 1) fail(name, "has features that are not contiguous");
   return *this;
 }
 
-const Demands& Demands::vector(std::string_view name, const Tensor& tensor, std::int64_t size,
-                               DType wanted) const {
+const ArgChecks& ArgChecks::vector(std::string_view name, const Tensor& tensor, std::int64_t size,
+                                   DType wanted) const {
   place(name, tensor, {size});
   dtype(name, tensor, wanted);
   if (!tensor.is_contiguous()) fail(name, "is not contiguous");
   return *this;
 }
 
-const Demands& Demands::scalar(std::string_view name, const Tensor& tensor, DType wanted) const {
+const ArgChecks& ArgChecks::scalar(std::string_view name, const Tensor& tensor,
+                                   DType wanted) const {
   place(name, tensor, {});
   dtype(name, tensor, wanted);
   return *this;
 }
 
-const Demands& Demands::gradient(std::string_view name, const Tensor& tensor,
-                                 c10::IntArrayRef sizes) const {
+const ArgChecks& ArgChecks::gradient(std::string_view name, const Tensor& tensor,
+                                     c10::IntArrayRef sizes) const {
   place(name, tensor, sizes);
   if (!c10::isFloatingType(tensor.scalar_type()))
     fail(name, fmt::format("is {}, not a floating type", name_of(tensor.scalar_type())));
@@ -51,7 +52,7 @@ const Demands& Demands::gradient(std::string_view name, const Tensor& tensor,
   return *this;
 }
 
-void Demands::place(std::string_view name, const Tensor& tensor, c10::IntArrayRef sizes) const {
+void ArgChecks::place(std::string_view name, const Tensor& tensor, c10::IntArrayRef sizes) const {
   if (!tensor.defined()) fail(name, "is undefined");
   if (tensor.device() != device_)
     fail(name, fmt::format("is on {}, not on {}", tensor.device().str(), device_.str()));
@@ -60,12 +61,12 @@ void Demands::place(std::string_view name, const Tensor& tensor, c10::IntArrayRe
                            fmt::join(sizes, ", ")));
 }
 
-void Demands::dtype(std::string_view name, const Tensor& tensor, DType wanted) const {
+void ArgChecks::dtype(std::string_view name, const Tensor& tensor, DType wanted) const {
   if (tensor.scalar_type() != wanted)
     fail(name, fmt::format("is {}, not {}", name_of(tensor.scalar_type()), name_of(wanted)));
 }
 
-void Demands::fail(std::string_view name, std::string_view fact) const {
+void ArgChecks::fail(std::string_view name, std::string_view fact) const {
   throw Error(ErrorKind::internal, "kernels", fmt::format("{}: {} {}", op_, name, fact),
               "this is a bug in wmtp; please report it");
 }

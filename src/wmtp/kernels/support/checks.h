@@ -9,23 +9,23 @@
 
 namespace wmtp::kernels {
 
-class Demands {
+class ArgChecks {
  public:
   // All tensors of a call live where `lead` does.
-  Demands(std::string_view op, const Tensor& lead);
+  ArgChecks(std::string_view op, const Tensor& lead);
 
   // 2-D, features contiguous, any row stride.
-  const Demands& matrix(std::string_view name, const Tensor& tensor, std::int64_t rows,
-                        std::int64_t columns, DType dtype) const;
+  const ArgChecks& matrix(std::string_view name, const Tensor& tensor, std::int64_t rows,
+                          std::int64_t columns, DType dtype) const;
   // [n, heads, features], features contiguous.
-  const Demands& heads(std::string_view name, const Tensor& tensor, c10::IntArrayRef sizes,
-                       DType dtype) const;
-  const Demands& vector(std::string_view name, const Tensor& tensor, std::int64_t size,
-                        DType dtype) const;
-  const Demands& scalar(std::string_view name, const Tensor& tensor, DType dtype) const;
+  const ArgChecks& heads(std::string_view name, const Tensor& tensor, c10::IntArrayRef sizes,
+                         DType dtype) const;
+  const ArgChecks& vector(std::string_view name, const Tensor& tensor, std::int64_t size,
+                          DType dtype) const;
+  const ArgChecks& scalar(std::string_view name, const Tensor& tensor, DType dtype) const;
   // A gradient sum: contiguous, any of fp32, bf16, fp16, fp64.
-  const Demands& gradient(std::string_view name, const Tensor& tensor,
-                          c10::IntArrayRef sizes) const;
+  const ArgChecks& gradient(std::string_view name, const Tensor& tensor,
+                            c10::IntArrayRef sizes) const;
 
  private:
   void place(std::string_view name, const Tensor& tensor, c10::IntArrayRef sizes) const;

@@ -11,7 +11,7 @@
 namespace wmtp::models {
 namespace {
 
-// A scored row on its way to rank 0: this, then the line.
+// A scored row as it is sent to rank 0: this header, then the line.
 struct LineHeader {
   std::uint64_t line_bytes = 0, num_tokens = 0;
   double nll_sum = 0;

@@ -8,9 +8,9 @@
 #include "wmtp/checkpoint/format/folder.h"
 #include "wmtp/checkpoint/format/trainer_state.h"
 #include "wmtp/checkpoint/load/listing.h"
+#include "wmtp/checkpoint/restart_guard.h"
 #include "wmtp/checkpoint/save/retention.h"
 #include "wmtp/checkpoint/save/shared_probe.h"
-#include "wmtp/checkpoint/start_record.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
@@ -21,7 +21,7 @@
 // Two threads, and what each may do. The training thread calls everything public; the writer thread
 // runs work(), run() and after_commit(). Collectives belong to the training thread alone (they must
 // be started in one order on all ranks, by one thread), so the writers of the ranks agree through
-// the store, on a connection of their own (StoreVote), and the one question that all ranks must
+// the store, on a connection of their own (StoreExchange), and the one question that all ranks must
 // answer alike, whether the writer is free, is an all-reduce of the training thread (is_idle).
 //
 // The training thread waits for the writer in wait() only: before it stages, because the arena
@@ -43,25 +43,28 @@
 namespace wmtp::run {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{200};
+constexpr std::chrono::milliseconds kPollInterval{200};
 
 }  // namespace
 
-Checkpointer::Checkpointer(CheckpointSite site, comm::ProcessGroupSession& session)
-    : site_(std::move(site)), session_(session), vote_(session.store(), "save") {
+Checkpointer::Checkpointer(CheckpointOptions options, comm::ProcessGroupSession& session)
+    : options_(std::move(options)), session_(session), vote_(session.store(), "save") {
   if (session.rank() == 0) {
-    for (const std::string& name : checkpoint::clear_leftovers(files_, site_.save_dir, site_.model))
+    for (const std::string& name :
+         checkpoint::clear_leftovers(files_, options_.save_dir, options_.model))
       log::info("checkpoint", "cleared {}, which a killed run had left", name);
-    const auto found = checkpoint::find_checkpoints(files_, site_.save_dir, site_.model);
-    checkpoint::record_start({site_.save_dir, site_.model, checkpoint::this_process(site_.start_id),
-                              site_.fingerprints.config,
+    const auto found = checkpoint::find_checkpoints(files_, options_.save_dir, options_.model);
+    checkpoint::record_start({options_.save_dir, options_.model,
+                              checkpoint::this_process(options_.start_id),
+                              options_.fingerprints.config,
                               found.empty() ? std::nullopt : std::optional(found.front().step)});
   }
   session.gather_group().barrier("checkpoints");
-  checkpoint::SaveSite shared{files_,       vote_,          site_.save_dir,  site_.model,
-                              site_.run_id, session.rank(), session.world(), site_.start_id};
+  checkpoint::SaveContext shared{
+      files_,          vote_,          options_.save_dir, options_.model,
+      options_.run_id, session.rank(), session.world(),   options_.start_id};
   checkpoint::probe_shared_folder(shared);
-  shared.go_on = [this] {
+  shared.check_cancelled = [this] {
     ++num_signs_;
     if (abandoned_)
       throw Error(ErrorKind::comm, "checkpoint", "the run is failing: the save was given up");
@@ -107,7 +110,7 @@ void Checkpointer::save(training::TrainableModel& model, const SavedState& state
   checkpoint::SaveRequest& request = job.request;
   try {
     const auto budget = available_host_bytes() / session_.launch().local_world;
-    const auto staged = arena_.stage(state_pieces(model, !site_.lora_only), budget);
+    const auto staged = arena_.stage(state_pieces(model, !options_.lora_only), budget);
     if (staged == StagingArena::Staged::borrowed) {
       wait_for_it = true;
       if (!std::exchange(short_memory_told_, true))
@@ -117,30 +120,30 @@ void Checkpointer::save(training::TrainableModel& model, const SavedState& state
                   static_cast<double>(budget) / (1 << 30));
     }
   } catch (const Error& error) {  // voted on as any rank's failure
-    request.hindrance = fmt::format("{} ({})", error.fact(), error.hint());
+    request.local_error = fmt::format("{} ({})", error.fact(), error.hint());
   }
   request.step = state.train.step;
   request.kind =
-      site_.lora_only ? checkpoint::CheckpointKind::lora : checkpoint::CheckpointKind::sharded;
-  request.strategy = site_.strategy;
-  request.wmtp = site_.version;
-  request.fingerprints = site_.fingerprints;
+      options_.lora_only ? checkpoint::CheckpointKind::lora : checkpoint::CheckpointKind::sharded;
+  request.strategy = options_.strategy;
+  request.wmtp = options_.version;
+  request.fingerprints = options_.fingerprints;
   request.model = arena_.model();
   request.optim = arena_.optim();
   request.trainer_state = checkpoint::trainer_state_text(to_json(state));
   request.state_hash =
       sha256_hex(fmt::format("{}{}", request.trainer_state, replicated_digest(model)));
-  request.texts = {{"config.yaml", site_.config_yaml}, {"config.json", site_.model_config}};
+  request.texts = {{"config.yaml", options_.config_yaml}, {"config.json", options_.model_config}};
   job.marks = marks;
   if (state.train.best)
-    job.pinned = {checkpoint::checkpoint_name(site_.model, state.train.best->step)};
+    job.pinned = {checkpoint::checkpoint_name(options_.model, state.train.best->step)};
   job.blocked_s = seconds_since(begun);
   {
     const std::lock_guard lock(mutex_);
     job_ = std::move(job);
   }
   changed_.notify_all();
-  if (!wait_for_it && site_.async) return;
+  if (!wait_for_it && options_.async) return;
   wait();
   const std::lock_guard lock(mutex_);
   ended_.back().blocked_s = seconds_since(begun);
@@ -149,15 +152,15 @@ void Checkpointer::save(training::TrainableModel& model, const SavedState& state
 void Checkpointer::wait() {
   std::unique_lock lock(mutex_);
   std::uint64_t seen = num_signs_;
-  while (!changed_.wait_for(lock, kLook, [this] { return !job_; }))
+  while (!changed_.wait_for(lock, kPollInterval, [this] { return !job_; }))
     if (const std::uint64_t now = num_signs_; now != seen) {
       seen = now;
       session_.watchdog().progress();
     }
 }
 
-void Checkpointer::end_in_order() {
-  if (session_.rank() == 0) checkpoint::forget_starts(site_.save_dir, site_.model);
+void Checkpointer::finish_cleanly() {
+  if (session_.rank() == 0) checkpoint::forget_starts(options_.save_dir, options_.model);
 }
 
 std::vector<SaveOutcome> Checkpointer::outcomes() {
@@ -165,10 +168,10 @@ std::vector<SaveOutcome> Checkpointer::outcomes() {
   return std::exchange(ended_, {});
 }
 
-void Checkpointer::require_no_end(const SaveOutcome& outcome) {
+void Checkpointer::throw_if_too_many_failures(const SaveOutcome& outcome) {
   if (outcome.state_differs) throw Error(ErrorKind::numeric, "checkpoint", outcome.error);
   failed_in_a_row_ = outcome.saved ? 0 : failed_in_a_row_ + 1;
-  if (failed_in_a_row_ >= site_.max_failed_saves)
+  if (failed_in_a_row_ >= options_.max_failed_saves)
     throw Error(ErrorKind::io, "checkpoint",
                 fmt::format("{} saves in a row failed, the last at step {}: {}", failed_in_a_row_,
                             outcome.step, outcome.error),
@@ -210,14 +213,14 @@ SaveOutcome Checkpointer::run(Job& job) {
 
 // The checkpoint is committed, whatever happens to pointers and old ones.
 void Checkpointer::after_commit(const Job& job) {
-  checkpoint::forget_starts(site_.save_dir, site_.model);
+  checkpoint::forget_starts(options_.save_dir, options_.model);
   const std::int64_t step = job.request.step;
   if (job.marks.best) point(checkpoint::Pointer::best, step);
   if (job.marks.final) point(checkpoint::Pointer::final, step);
   point(checkpoint::Pointer::latest, step);
   try {
-    checkpoint::apply_retention(files_, site_.save_dir, site_.model,
-                                {.keep = site_.keep, .pinned = job.pinned, .newest_step = step});
+    checkpoint::apply_retention(files_, options_.save_dir, options_.model,
+                                {.keep = options_.keep, .pinned = job.pinned, .newest_step = step});
   } catch (const Error& error) {
     log::warn("checkpoint", "old checkpoints stay: {}", error.fact());
   }
@@ -225,14 +228,15 @@ void Checkpointer::after_commit(const Job& job) {
 
 void Checkpointer::point(checkpoint::Pointer pointer, std::int64_t step) {
   if (session_.rank() != 0) return;
-  const std::string name = checkpoint::checkpoint_name(site_.model, step);
-  if (!checkpoint::is_checkpoint(files_, site_.save_dir / name)) return;
-  if (checkpoint::is_named_by(files_, site_.save_dir, {name, site_.model, step}, pointer)) return;
+  const std::string name = checkpoint::checkpoint_name(options_.model, step);
+  if (!checkpoint::is_checkpoint(files_, options_.save_dir / name)) return;
+  if (checkpoint::is_named_by(files_, options_.save_dir, {name, options_.model, step}, pointer))
+    return;
   try {
-    checkpoint::write_pointer(files_, site_.save_dir, site_.model, pointer, name);
+    checkpoint::write_pointer(files_, options_.save_dir, options_.model, pointer, name);
   } catch (const Error& error) {
     log::warn("checkpoint", "{} is committed, but {} does not name it: {}", name,
-              checkpoint::pointer_name(site_.model, pointer), error.fact());
+              checkpoint::pointer_name(options_.model, pointer), error.fact());
   }
 }
 

@@ -20,12 +20,12 @@
 #include "wmtp/config/load.h"
 #include "wmtp/run/checkpoints/save_outcome.h"
 #include "wmtp/run/checkpoints/staging.h"
-#include "wmtp/run/checkpoints/store_vote.h"
+#include "wmtp/run/checkpoints/store_exchange.h"
 #include "wmtp/run/checkpoints/trainer_state.h"
 
 namespace wmtp::run {
 
-struct CheckpointSite {
+struct CheckpointOptions {
   std::filesystem::path save_dir;
   std::string model;         // <model> of the names
   std::string run_id;        // of this run, the same on all ranks and, if it can be, at every start
@@ -41,7 +41,7 @@ struct CheckpointSite {
   std::int64_t max_failed_saves = 3;
 };
 
-// What a save is besides a save.
+// Which pointers a save moves besides `latest`.
 struct SaveMarks {
   bool best = false, final = false;
 };
@@ -51,7 +51,7 @@ class Checkpointer {
   // COLLECTIVE, BLOCKS. Rank 0 clears what killed runs left and records the start (Error internal
   // in a restart storm). BORROWS session. REQUIRES the folder and, for as long as this lives, its
   // lock (checkpoint::RunLock) in rank 0's hands.
-  Checkpointer(CheckpointSite site, comm::ProcessGroupSession& session);
+  Checkpointer(CheckpointOptions options, comm::ProcessGroupSession& session);
   // Waits for the save under way; while an exception passes, abandons it after the block or fsync
   // it is at.
   ~Checkpointer();
@@ -72,12 +72,12 @@ class Checkpointer {
   std::vector<SaveOutcome> outcomes();  // of the saves that ended since the last call
   // To be asked for each, once it is told. Error io after max_failed_saves failures in a row,
   // numeric where the ranks' states differ.
-  void require_no_end(const SaveOutcome& outcome);
+  void throw_if_too_many_failures(const SaveOutcome& outcome);
   // BLOCKS until the writer is idle; what the writer gets done is progress of the watchdog's
   // section.
   void wait();
   bool any_rank(bool mine);  // COLLECTIVE: whether it is true on any
-  void end_in_order();       // the run is done or saved: its starts are no restart storm
+  void finish_cleanly();     // the run is done or saved: its starts are no restart storm
 
  private:
   struct Job {
@@ -90,10 +90,10 @@ class Checkpointer {
   SaveOutcome run(Job& job);
   void after_commit(const Job& job);
 
-  CheckpointSite site_;
+  CheckpointOptions options_;
   comm::ProcessGroupSession& session_;
   storage::LocalFileSystem files_;
-  StoreVote vote_;
+  StoreExchange vote_;
   std::unique_ptr<checkpoint::Saver> saver_;
   StagingArena arena_;
   std::int64_t failed_in_a_row_ = 0;

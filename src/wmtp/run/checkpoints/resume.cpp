@@ -13,7 +13,7 @@
 #include "wmtp/core/log.h"
 #include "wmtp/models/base_fingerprint.h"
 #include "wmtp/models/read_elements.h"
-#include "wmtp/models/run_place.h"
+#include "wmtp/models/run_paths.h"
 
 namespace wmtp::run {
 
@@ -22,7 +22,7 @@ namespace {
 using ResumeKind = config::ResumeFrom::Kind;
 
 checkpoint::ChooseRequest choose_request(const FindRequest& find, storage::FileSystem& files,
-                                         checkpoint::Vote& vote,
+                                         checkpoint::KvExchange& vote,
                                          const comm::ProcessGroupSession& session) {
   const config::Checkpoint& config = find.config.checkpoint;
   checkpoint::ChooseRequest request{files, vote, config.save_dir, find.model};
@@ -72,7 +72,7 @@ FoundState read_state(const std::filesystem::path& folder, const checkpoint::Cho
 std::optional<FoundState> find_state(const FindRequest& find, comm::ProcessGroupSession& session) {
   const config::ResumeFrom& resume = find.config.checkpoint.resume;
   storage::LocalFileSystem files;
-  StoreVote vote(session.store(), "choose");
+  StoreExchange vote(session.store(), "choose");
   if (resume.kind != ResumeKind::automatic && session.launch().restart_count > 0) {
     checkpoint::ChooseRequest own = choose_request(find, files, vote, session);
     own.of_run = find.run_id;
@@ -196,7 +196,7 @@ void require_same_seed(const SavedState& saved, const config::Config& config) {
 }
 
 void restore(FoundState& found, training::TrainableModel& model, weighting::EmaTracker* ema,
-             const parallel::Fill& base) {
+             const parallel::ReadParam& base) {
   require_agreement(found);
   checkpoint::CheckpointReader& reader = *found.reader;
   const bool lora_only = reader.manifest().kind == checkpoint::CheckpointKind::lora;

@@ -15,7 +15,7 @@ namespace wmtp::run {
 struct FindRequest {
   const config::Config& config;
   std::string model;
-  std::string run_id, start_id;  // as in CheckpointSite
+  std::string run_id, start_id;  // as in CheckpointOptions
   bool allow_fresh_start = false;
 };
 
@@ -29,7 +29,7 @@ struct FoundState {
 // COLLECTIVE, BLOCKS. By checkpoint.resume: the newest that verifies, a named one, or none. A
 // launcher starts a run again with the words it began with: then a named one and none mean the
 // beginning of the run, and what the run itself has saved since comes first. Errors as
-// checkpoint::choose_checkpoint and checkpoint_to_resume (run_place.h) have them.
+// checkpoint::choose_checkpoint and checkpoint_to_resume (run_paths.h) have them.
 std::optional<FoundState> find_state(const FindRequest& request,
                                      comm::ProcessGroupSession& session);
 
@@ -60,6 +60,6 @@ void require_same_seed(const SavedState& saved, const config::Config& config);
 // Error checkpoint where manifest and trainer_state.json name different data or tokenizers. (The
 // manifest's `config` is a label for people: what is compared is config.yaml, key by key.)
 void restore(FoundState& found, training::TrainableModel& model, weighting::EmaTracker* ema,
-             const parallel::Fill& base);
+             const parallel::ReadParam& base);
 
 }  // namespace wmtp::run

@@ -18,16 +18,16 @@ const std::filesystem::path& tokenizer_place(const config::Config& config,
   return folder;
 }
 
-RunData::RunData(const config::Config& config, const RunSite& site, const ModelPlan& policy,
+RunData::RunData(const config::Config& config, const RunContext& context, const ModelPlan& policy,
                  comm::Communicator& group, bool look_only)
     : config_(config),
-      site_(site),
+      context_(context),
       num_heads_(static_cast<int>(policy.assemble.model.n_future)),
       look_only_(look_only),
       tokenizer_folder_(tokenizer_place(config, policy.tokenizer_folder)),
       tokenizer_(tokenizer::load_tokenizer(tokenizer_folder_)),
-      shape_{site.world, site.rank, static_cast<std::uint32_t>(config.training.batch_size),
-             static_cast<std::uint32_t>(config::accumulation_steps(config, site.world))},
+      shape_{context.world, context.rank, static_cast<std::uint32_t>(config.training.batch_size),
+             static_cast<std::uint32_t>(config::accumulation_steps(config, context.world))},
       num_epochs_millionths_(data::epochs_in_millionths(config.training.n_epochs)) {
   const std::int64_t vocab = policy.assemble.model.vocab_size;
   if (tokenizer_->vocab_size() > vocab)
@@ -39,9 +39,9 @@ RunData::RunData(const config::Config& config, const RunSite& site, const ModelP
     throw Error(ErrorKind::config, "train",
                 fmt::format("dataset.max_length is {}, the model has {} positions",
                             config.dataset.max_length, policy.assemble.model.max_positions));
-  if (site.rank == 0) open_sets(/*may_build=*/true);
+  if (context.rank == 0) open_sets(/*may_build=*/true);
   group.barrier("data");
-  if (site.rank != 0) open_sets(/*may_build=*/false);
+  if (context.rank != 0) open_sets(/*may_build=*/false);
 }
 
 void RunData::open_sets(bool may_build) {
@@ -68,7 +68,8 @@ std::shared_ptr<const data::Dataset> RunData::open(data::Split split, bool may_b
 
 data::LoaderOptions RunData::loader_options() const {
   return data::loader_options(
-      config_.dataset, data::collate_options(config_.dataset, site_.device.is_cuda(), num_heads_));
+      config_.dataset,
+      data::collate_options(config_.dataset, context_.device.is_cuda(), num_heads_));
 }
 
 std::unique_ptr<data::Loader> RunData::train_loader(const data::Cursor& at) const {

@@ -22,7 +22,7 @@ class RunData {
   // without a sample, or for a row without the label that its stage reads; Error config for ids
   // beyond the vocabulary.
   // `look_only`: nothing is built or written; what is not there yet is data::MissingCache.
-  RunData(const config::Config& config, const RunSite& site, const ModelPlan& policy,
+  RunData(const config::Config& config, const RunContext& context, const ModelPlan& policy,
           comm::Communicator& group, bool look_only = false);
 
   const tokenizer::Tokenizer& tokenizer() const { return *tokenizer_; }
@@ -47,7 +47,7 @@ class RunData {
   data::LoaderOptions loader_options() const;
 
   const config::Config& config_;
-  RunSite site_;
+  RunContext context_;
   int num_heads_;
   bool look_only_;
   std::filesystem::path tokenizer_folder_;

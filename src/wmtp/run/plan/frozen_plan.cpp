@@ -13,7 +13,7 @@ namespace {
 using config::Stage;
 
 // The frozen model of the stage by the key that names it.
-struct FrozenWish {
+struct FrozenModelRef {
   std::string key, path, base_model;
   std::optional<config::DType> dtype;
   config::Placement placement = config::Placement::automatic;
@@ -24,7 +24,7 @@ std::string text_of(const std::optional<config::ModelLocation>& location) {
   return location ? location->text : "";
 }
 
-std::optional<FrozenWish> wish_of(const config::Config& config) {
+std::optional<FrozenModelRef> frozen_model_ref(const config::Config& config) {
   const config::Training& training = config.training;
   if (config.experiment.stage == Stage::rho1) {
     const config::ReferenceModel& reference = config.models.reference;
@@ -33,12 +33,12 @@ std::optional<FrozenWish> wish_of(const config::Config& config) {
     if (!location)
       throw Error(ErrorKind::config, "train", "rho1 needs a reference model",
                   "set models.reference.path");
-    return FrozenWish{is_path ? "models.reference.path" : "models.reference.checkpoint_path",
-                      location->text,
-                      text_of(reference.base_model_path),
-                      reference.dtype,
-                      reference.placement,
-                      training::FrozenModelOptions::Use::next_token_nll};
+    return FrozenModelRef{is_path ? "models.reference.path" : "models.reference.checkpoint_path",
+                          location->text,
+                          text_of(reference.base_model_path),
+                          reference.dtype,
+                          reference.placement,
+                          training::FrozenModelOptions::Use::next_token_nll};
   }
   if (config.experiment.stage == Stage::verifiable &&
       training.value.source == config::ValueSource::model &&
@@ -47,17 +47,17 @@ std::optional<FrozenWish> wish_of(const config::Config& config) {
     if (!value.checkpoint_path)
       throw Error(ErrorKind::config, "train", "value.source model needs a value model",
                   "set models.value_model.checkpoint_path to a critic run");
-    return FrozenWish{"models.value_model.checkpoint_path",
-                      value.checkpoint_path->text,
-                      text_of(value.base_model_path),
-                      value.dtype,
-                      value.placement,
-                      training::FrozenModelOptions::Use::values};
+    return FrozenModelRef{"models.value_model.checkpoint_path",
+                          value.checkpoint_path->text,
+                          text_of(value.base_model_path),
+                          value.dtype,
+                          value.placement,
+                          training::FrozenModelOptions::Use::values};
   }
   return std::nullopt;
 }
 
-void require_same_tokens(const FrozenWish& wish, const models::ModelSource& source,
+void require_same_tokens(const FrozenModelRef& wish, const models::ModelSource& source,
                          std::int64_t vocab_size, const std::filesystem::path& tokenizer_folder) {
   if (source.config.vocab_size != vocab_size)
     throw Error(ErrorKind::config, "train",
@@ -87,21 +87,21 @@ FrozenRequest FrozenPlan::memory_request() const {
   return request;
 }
 
-std::optional<FrozenPlan> plan_frozen(const config::Config& config, const RunSite& site,
+std::optional<FrozenPlan> plan_frozen(const config::Config& config, const RunContext& context,
                                       std::int64_t vocab_size,
                                       const std::filesystem::path& tokenizer_folder) {
-  const auto wish = wish_of(config);
+  const auto wish = frozen_model_ref(config);
   if (!wish) return std::nullopt;
   FrozenPlan plan;
   plan.path = wish->path;
   plan.source = models::merged_source(
-      models::open_model_source(wish->path, site.environment, 0, wish->base_model));
+      models::open_model_source(wish->path, context.environment, 0, wish->base_model));
   require_same_tokens(*wish, plan.source, vocab_size, tokenizer_folder);
   plan.placement = wish->placement;
   plan.options.use = wish->use;
-  plan.options.dtype = compute_dtype(wish->dtype.value_or(config::DType::bf16), site.device);
+  plan.options.dtype = compute_dtype(wish->dtype.value_or(config::DType::bf16), context.device);
   if (wish->dtype) plan.options.stored_dtype = tensor_dtype(*wish->dtype);
-  plan.options.device = site.device;
+  plan.options.device = context.device;
   plan.options.loss_chunk_rows = config.runtime.loss_chunk_rows;
   plan.options.shard = wish->placement == config::Placement::shard;
   return plan;

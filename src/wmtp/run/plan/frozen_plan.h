@@ -6,7 +6,7 @@
 
 #include "wmtp/config/config.h"
 #include "wmtp/run/plan/memory_plan.h"
-#include "wmtp/run/plan/run_site.h"
+#include "wmtp/run/plan/run_context.h"
 #include "wmtp/training/frozen_model.h"
 
 namespace wmtp::run {
@@ -22,7 +22,7 @@ struct FrozenPlan {
 
 // Reads headers only; nothing where the stage has none. Error config for another vocabulary or
 // tokenizer than the policy's, and for a value model without a value head.
-std::optional<FrozenPlan> plan_frozen(const config::Config& config, const RunSite& site,
+std::optional<FrozenPlan> plan_frozen(const config::Config& config, const RunContext& context,
                                       std::int64_t vocab_size,
                                       const std::filesystem::path& tokenizer_folder);
 

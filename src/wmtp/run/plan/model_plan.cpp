@@ -28,16 +28,18 @@ void tell_cpu_precision(const config::Config& config, c10::Device device) {
             "and reduce_dtype are for GPUs");
 }
 
-// Adapters and the value head begin anew unless the source brings them.
-parallel::Fill complete_fill(const config::Config& config, const models::ModelSource& source,
-                             const training::AssembleOptions& assemble, const RunSite& site) {
+// Reads the base from its source; adapters and the value head are initialised here unless the
+// source brings them.
+parallel::ReadParam complete_fill(const config::Config& config, const models::ModelSource& source,
+                                  const training::AssembleOptions& assemble,
+                                  const RunContext& context) {
   const auto seed = static_cast<std::uint64_t>(config.runtime.seed);
-  parallel::Fill value_fill;
+  parallel::ReadParam value_fill;
   if (assemble.value_head) {
     const auto& init_from = config.training.value.init_from;
     if (init_from) {
       const models::ModelSource critic =
-          models::open_model_source(init_from->string(), site.environment);
+          models::open_model_source(init_from->string(), context.environment);
       if (critic.value_head != assemble.value_head->type || critic.config.dim != assemble.model.dim)
         refuse(fmt::format("training.value.init_from: {} has {} of width {}, this run needs a {} "
                            "head of width {}",
@@ -50,7 +52,7 @@ parallel::Fill complete_fill(const config::Config& config, const models::ModelSo
                "name the `final` folder of a critic run of the same backbone");
       value_fill = critic.fill;
     } else {
-      if (!is_critic(config) && site.rank == 0)
+      if (!is_critic(config) && context.rank == 0)
         log::warn("train",
                   "the value head begins at zero: training.value.init_from names no critic");
       const auto head =
@@ -66,12 +68,12 @@ parallel::Fill complete_fill(const config::Config& config, const models::ModelSo
                                                 const Tensor& out) {
     if (param.name.starts_with("value_head.")) return value_fill(param, begin, out);
     if (param.name.find(".lora_") != param.name.npos)
-      return model::draw_weights(param, seed, 0, begin, out);
+      return model::random_init(param, seed, 0, begin, out);
     fill(param, begin, out);
   };
 }
 
-MemoryRequest memory_request(const config::Config& config, const RunSite& site,
+MemoryRequest memory_request(const config::Config& config, const RunContext& context,
                              const ModelPlan& plan) {
   const training::AssembleOptions& assemble = plan.assemble;
   MemoryRequest request;
@@ -84,21 +86,21 @@ MemoryRequest memory_request(const config::Config& config, const RunSite& site,
   request.parallel = assemble.parallel;
   if (assemble.adamw.recipe == optim::Recipe::bf16_sr)
     request.parallel.master_dtype = optim::master_dtype(assemble.adamw.recipe);
-  request.world = site.world;
+  request.world = context.world;
   request.tokens = config.training.batch_size * config.dataset.max_length *
                    (config.data_sampling.use_pairwise ? 2 : 1);
   return request;
 }
 
 // What of activations is recomputed, and whether the run fits at all.
-void choose_memory(const config::Config& config, const RunSite& site, ModelPlan& plan) {
+void choose_memory(const config::Config& config, const RunContext& context, ModelPlan& plan) {
   const auto wanted = config.distributed.fsdp.activation_checkpointing;
   const bool automatic = wanted == config::Recompute::automatic;
-  MemoryRequest request = memory_request(config, site, plan);
+  MemoryRequest request = memory_request(config, context, plan);
   if (!automatic) request.recompute = recompute_level(wanted);
   const bool may_shard =
       plan.frozen && plan.frozen->placement == config::Placement::automatic && request.world > 1;
-  fit_memory(request, site.memory_bytes, {.recompute = automatic, .shard_frozen = may_shard});
+  fit_memory(request, context.memory_bytes, {.recompute = automatic, .shard_frozen = may_shard});
   plan.memory = plan_memory(request);
   plan.assemble.transformer.recompute = request.recompute;
   if (plan.frozen) plan.frozen->options.shard = request.other->shard;
@@ -107,11 +109,11 @@ void choose_memory(const config::Config& config, const RunSite& site, ModelPlan&
   plan.recompute_reason =
       fmt::format("activation_checkpointing: {} is the least that fits into {:.1f} GiB",
                   kNames[static_cast<int>(request.recompute)],
-                  static_cast<double>(site.memory_bytes) / (1 << 30));
+                  static_cast<double>(context.memory_bytes) / (1 << 30));
 }
 
 // Whether adapters alone say what this run learned, and what is asked of the export.
-void settle_base(const config::Config& config, bool base_is_incomplete, ModelPlan& plan) {
+void check_base(const config::Config& config, bool base_is_incomplete, ModelPlan& plan) {
   plan.adapters_suffice = !base_is_incomplete;
   if (base_is_incomplete && config.checkpoint.export_on_finish == config::ExportFormat::peft)
     refuse(fmt::format("checkpoint.export_on_finish: peft needs a whole base on disk, but {} is an "
@@ -122,17 +124,17 @@ void settle_base(const config::Config& config, bool base_is_incomplete, ModelPla
 
 }  // namespace
 
-ModelPlan plan_model(const config::Config& config, const RunSite& site) {
+ModelPlan plan_model(const config::Config& config, const RunContext& context) {
   ModelPlan plan;
-  const models::BaseSource base = models::open_base(config, site.environment);
+  const models::BaseSource base = models::open_base(config, context.environment);
   const models::ModelSource& source = base.source;
   plan.base_model = base.name;
-  settle_base(config, base.has_random_weights || !source.base_model.empty(), plan);
+  check_base(config, base.has_random_weights || !source.base_model.empty(), plan);
   plan.base_fingerprint = source.fingerprint;
   plan.generation_config = source.generation_config;
   if (!source.read_from.empty()) plan.base_folder = source.read_from.front();
   const auto& tokenizer = config.models.policy.tokenizer_path;
-  plan.tokenizer_folder = tokenizer ? weights::locate_model(tokenizer->text, site.environment)
+  plan.tokenizer_folder = tokenizer ? weights::locate_model(tokenizer->text, context.environment)
                                     : source.tokenizer_folder;
   plan.predicts = !is_critic(config);
   training::AssembleOptions& assemble = plan.assemble;
@@ -142,15 +144,15 @@ ModelPlan plan_model(const config::Config& config, const RunSite& site) {
   assemble.frozen =
       is_critic(config) && config.training.backbone_frozen && !config.training.use_lora;
   assemble.value_head = value_head_options(config);
-  assemble.parallel = parallel_options(config, site.device);
-  if (site.rank == 0) tell_cpu_precision(config, site.device);
+  assemble.parallel = parallel_options(config, context.device);
+  if (context.rank == 0) tell_cpu_precision(config, context.device);
   assemble.groups = param_groups(config);
   assemble.adamw = adamw_settings(config);
   assemble.step.max_grad_norm = config.training.max_grad_norm.value_or(0);
-  plan.fill = complete_fill(config, source, assemble, site);
-  plan.frozen = plan_frozen(config, site, assemble.model.vocab_size, plan.tokenizer_folder);
-  choose_memory(config, site, plan);
-  if (site.rank == 0) log::debug("train", "memory of a rank:\n{}", plan.memory.table());
+  plan.fill = complete_fill(config, source, assemble, context);
+  plan.frozen = plan_frozen(config, context, assemble.model.vocab_size, plan.tokenizer_folder);
+  choose_memory(config, context, plan);
+  if (context.rank == 0) log::debug("train", "memory of a rank:\n{}", plan.memory.table());
   return plan;
 }
 

@@ -9,7 +9,7 @@
 #include "wmtp/models/model_source.h"
 #include "wmtp/run/plan/frozen_plan.h"
 #include "wmtp/run/plan/memory_plan.h"
-#include "wmtp/run/plan/run_site.h"
+#include "wmtp/run/plan/run_context.h"
 #include "wmtp/training/assemble.h"
 
 namespace wmtp::run {
@@ -17,7 +17,7 @@ namespace wmtp::run {
 struct ModelPlan {
   training::AssembleOptions assemble;  // without the objective
   bool predicts = true;                // the prediction heads are run: all stages but critic
-  parallel::Fill fill;  // weights of every trainable unit, value head and adapters included
+  parallel::ReadParam fill;  // weights of every trainable unit, value head and adapters included
   std::filesystem::path tokenizer_folder;         // empty: the model brings none and none is named
   std::filesystem::path generation_config;        // the base's; empty: it has none
   std::string base_model;                         // as the user named it
@@ -31,6 +31,6 @@ struct ModelPlan {
 
 // Error config for shapes that contradict each other, a model that does not fit (with the plan's
 // table), a critic without a trunk. Reads headers only.
-ModelPlan plan_model(const config::Config& config, const RunSite& site);
+ModelPlan plan_model(const config::Config& config, const RunContext& context);
 
 }  // namespace wmtp::run

@@ -15,7 +15,7 @@ class EpochSums {
       : config_(config), objective_(objective) {}
 
   void add(const training::StepResult& step);  // a step that was not applied is left out
-  training::Metrics take();                    // begins anew; nothing if there was no step
+  training::Metrics take();                    // and resets; nothing if there was no step
 
  private:
   double value_count(const training::StepFacts& facts) const;

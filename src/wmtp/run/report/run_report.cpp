@@ -163,7 +163,7 @@ void RunReport::saved(const SaveOutcome& outcome) {
   console_.saved(saved);
 }
 
-void RunReport::left_out(std::int64_t step, bool tell) {
+void RunReport::skipped_save(std::int64_t step, bool tell) {
   ++num_left_out_saves_;
   write(step, {{"checkpoint/skipped_saves", static_cast<double>(num_left_out_saves_)}});
   if (tell)

@@ -55,7 +55,7 @@ class RunReport {
   void resumed(std::int64_t step, const std::string& name, int saved_ranks);
   void saving(std::int64_t step) { console_.saving(step); }
   void saved(const SaveOutcome& outcome);
-  void left_out(std::int64_t step, bool tell);  // a save that found the writer busy
+  void skipped_save(std::int64_t step, bool tell);  // a save that found the writer busy
   void finished(const TrainState& state, std::string status,
                 const std::vector<std::pair<std::string, std::string>>& paths);
 

@@ -11,13 +11,14 @@
 namespace wmtp::run {
 using config::Stage;
 
-StageModels::StageModels(const config::Config& config, const RunSite& site, const ModelPlan& policy,
-                         const parallel::Groups& groups, bool signals_cached)
+StageModels::StageModels(const config::Config& config, const RunContext& context,
+                         const ModelPlan& policy, const parallel::Groups& groups,
+                         bool signals_cached)
     : config_(config) {
   if (config.experiment.stage == Stage::verifiable) {
     const config::Td& td = config.training.td;
     ema_ = std::make_unique<weighting::EmaTracker>(
-        weighting::EmaState{0, 1, 0, td.ema_momentum, td.ema_warmup_steps}, site.device);
+        weighting::EmaState{0, 1, 0, td.ema_momentum, td.ema_warmup_steps}, context.device);
   }
   if (!policy.frozen || signals_cached) return;
   frozen_ = std::make_unique<training::FrozenModel>(policy.frozen->source, policy.frozen->options,

@@ -16,7 +16,7 @@ class StageModels {
  public:
   // Loads the frozen model where the plan has one. `signals_cached`: every row's signal is on disk,
   // no model is loaded.
-  StageModels(const config::Config& config, const RunSite& site, const ModelPlan& policy,
+  StageModels(const config::Config& config, const RunContext& context, const ModelPlan& policy,
               const parallel::Groups& groups, bool signals_cached = false);
 
   // The stage's objective; BORROWS this. For AssembleOptions::objective.

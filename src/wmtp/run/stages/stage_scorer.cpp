@@ -4,17 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "wmtp/checkpoint/format/names.h"
-#include "wmtp/checkpoint/format/trainer_state.h"
-#include "wmtp/checkpoint/load/reader.h"
 #include "wmtp/config/derived.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
-#include "wmtp/models/merged_source.h"
-#include "wmtp/models/run_place.h"
-#include "wmtp/run/checkpoints/trainer_state.h"
+#include "wmtp/run/stages/scored_weights.h"
 
 namespace wmtp::run {
 namespace {
@@ -25,48 +20,6 @@ using config::Stage;
 constexpr int kViewPass = 2, kLossPass = 3;
 
 constexpr unsigned kFileShift = 40;  // of data::Corpus::sample_id
-
-[[noreturn]] void refuse_score(const std::string& fact, const std::string& hint = {}) {
-  throw Error(ErrorKind::config, "score", fact, hint);
-}
-
-// Every parameter of the model must be in the source, of the same shape.
-void require_shapes(const models::ModelSource& source, const model::ModelConfig& wanted,
-                    const std::string& name) {
-  std::map<std::string, std::vector<std::int64_t>> there;
-  for (const layout::UnitSpec& unit : model::model_units(source.config))
-    for (const layout::ParamSpec& param : unit.params) there[param.name] = param.shape;
-  for (const layout::UnitSpec& unit : model::model_units(wanted))
-    for (const layout::ParamSpec& param : unit.params) {
-      const auto found = there.find(param.name);
-      if (found == there.end() || found->second != param.shape)
-        refuse_score(
-            fmt::format("--checkpoint {} has {} {}, which the configuration's model has", name,
-                        found == there.end() ? "no" : "another shape of", param.name),
-            "name a checkpoint of that model");
-    }
-}
-
-// The checkpoint's weights; adapters and a value head that it does not have are the run's.
-parallel::Fill over_run(const models::ModelSource& source, const parallel::Fill& run) {
-  return [fill = source.fill, has_value = source.value_head.has_value(),
-          has_lora = source.lora.has_value(),
-          run](const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
-    const bool is_value = param.name.starts_with("value_head.");
-    const bool is_lora = param.name.find(".lora_") != param.name.npos;
-    const bool of_run = (is_value && !has_value) || (is_lora && !has_lora);
-    (of_run ? run : fill)(param, begin, out);
-  };
-}
-
-std::optional<weighting::EmaState> saved_tracker(const std::filesystem::path& folder) {
-  storage::LocalFileSystem files;
-  checkpoint::CheckpointReader reader(files, folder);
-  return saved_state_from_json(
-             checkpoint::parse_trainer_state(reader.text(checkpoint::kTrainerStateFile),
-                                             folder.filename().string()))
-      .ema;
-}
 
 std::vector<float> host_numbers(const Tensor& values) {
   const Tensor host = values.to(at::kCPU, at::kFloat).contiguous();
@@ -92,17 +45,17 @@ void require_in_stage(const config::Config& config, const StageScoreOptions& opt
     refuse_score("--weights, but stage critic gives tokens no weights", "ask for --values");
 }
 
-StageScorer::StageScorer(const config::Config& config, const RunSite& site,
+StageScorer::StageScorer(const config::Config& config, const RunContext& context,
                          comm::ProcessGroupSession& session, const StageScoreOptions& options)
     : config_(config),
-      site_(site),
+      context_(context),
       session_(session),
       options_(options),
-      policy_(plan_model(config, site)),
-      data_(config, site, policy_, session.gather_group()),
-      signals_(config, site, reads_frozen() ? policy_.frozen : std::nullopt, data_,
+      policy_(plan_model(config, context)),
+      data_(config, context, policy_, session.gather_group()),
+      signals_(config, context, reads_frozen() ? policy_.frozen : std::nullopt, data_,
                session.gather_group()),
-      stage_(config, site, policy_, {&session.gather_group(), &session.reduce_group()},
+      stage_(config, context, policy_, {&session.gather_group(), &session.reduce_group()},
              !reads_frozen() || signals_.complete()) {
   const int in_model = policy_.predicts ? num_heads() : 0;
   if (options_.num_heads > in_model)
@@ -133,18 +86,11 @@ bool StageScorer::fills_cache() {
 
 void StageScorer::fill_weights() {
   if (options_.checkpoint.empty()) return model_->runtime().fill(policy_.fill);
-  models::ModelSource source = models::open_model_source(options_.checkpoint, site_.environment);
-  require_shapes(source, policy_.assemble.model, options_.checkpoint);
-  if (source.lora != policy_.assemble.transformer.lora) source = models::merged_source(source);
-  if (source.value_head && policy_.assemble.value_head &&
-      *source.value_head != policy_.assemble.value_head->type)
-    refuse_score(fmt::format("--checkpoint {} has a {} value head, training.value_head.type is {}",
-                             options_.checkpoint, model::name_of(*source.value_head),
-                             model::name_of(policy_.assemble.value_head->type)));
-  model_->runtime().fill(over_run(source, policy_.fill));
-  if (!stage_.ema() || source.read_from.empty() || !models::is_checkpoint(source.read_from.front()))
-    return;
-  if (const auto tracker = saved_tracker(source.read_from.front())) stage_.ema()->restore(*tracker);
+  const ScoredWeights scored =
+      open_scored_weights(options_.checkpoint, policy_, context_.environment,
+                          /*with_tracker=*/stage_.ema() != nullptr);
+  model_->runtime().fill(scored.fill);
+  if (scored.tracker) stage_.ema()->restore(*scored.tracker);
 }
 
 OrderedJson StageScorer::header() const {
@@ -153,7 +99,7 @@ OrderedJson StageScorer::header() const {
                      {"order", options_.step ? "step" : "file"}};
   if (options_.step) fields["step"] = *options_.step;
   fields["batch_size"] = config_.training.batch_size;
-  fields["ranks"] = site_.world;
+  fields["ranks"] = context_.world;
   fields["model"] = options_.checkpoint.empty() ? policy_.base_model : options_.checkpoint;
   return fields;
 }
@@ -292,12 +238,12 @@ void StageScorer::score_batch(const training::DeviceBatch& batch,
   for (const data::SignalRow& row : batch.signal_rows) {
     models::ScoredRow scored = scored_row(numbers, row, options_);
     scored.row = row_of(row.sample_id);
-    if (micro_batch) scored.place = models::ScoredRow::Place{*micro_batch, site_.rank};
+    if (micro_batch) scored.place = models::ScoredRow::Place{*micro_batch, context_.rank};
     models::append_line(message, scored);
   }
   signals_.write(signals_.mark());
   const auto messages = session_.gather_group().gather_bytes(message, 0, "score");
-  if (site_.rank == 0) models::put_out(messages, summary_, write);
+  if (context_.rank == 0) models::put_out(messages, summary_, write);
 }
 
 }  // namespace wmtp::run

@@ -34,8 +34,8 @@ class StageScorer {
  public:
   // BORROWS config and session. COLLECTIVE, BLOCKS: opens data, loads weights. REQUIRES what
   // require_in_stage lets pass. Error config for a step, heads or a checkpoint that do not fit.
-  StageScorer(const config::Config& config, const RunSite& site, comm::ProcessGroupSession& session,
-              const StageScoreOptions& options);
+  StageScorer(const config::Config& config, const RunContext& context,
+              comm::ProcessGroupSession& session, const StageScoreOptions& options);
 
   OrderedJson header() const;  // {"type":"header"} with the order of the rows
   // COLLECTIVE. Lines as of score_rows. In file order the signals of a frozen model, those of the
@@ -58,7 +58,7 @@ class StageScorer {
   std::uint64_t row_of(std::uint64_t sample_id) const;
 
   const config::Config& config_;
-  RunSite site_;
+  RunContext context_;
   comm::ProcessGroupSession& session_;
   StageScoreOptions options_;
   ModelPlan policy_;

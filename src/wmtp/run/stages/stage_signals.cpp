@@ -47,7 +47,7 @@ bool all_finite(std::span<const float> numbers) {
 
 }  // namespace
 
-StageSignals::StageSignals(const config::Config& config, const RunSite& site,
+StageSignals::StageSignals(const config::Config& config, const RunContext& context,
                            const std::optional<FrozenPlan>& frozen, const RunData& data,
                            comm::Communicator& group) {
   if (!frozen || !config.training.signal_cache) return;
@@ -55,8 +55,8 @@ StageSignals::StageSignals(const config::Config& config, const RunSite& site,
   const std::filesystem::path folder = config.runtime.cache_dir / "signals";
   const std::string weights =
       group
-          .gather_bytes(site.rank == 0
-                            ? weights_fingerprint(*frozen, site.environment, folder / "weights")
+          .gather_bytes(context.rank == 0
+                            ? weights_fingerprint(*frozen, context.environment, folder / "weights")
                             : "",
                         comm::Communicator::kAllRanks, "signals")
           .front();
@@ -66,7 +66,7 @@ StageSignals::StageSignals(const config::Config& config, const RunSite& site,
     auto cache = std::make_unique<data::SignalCache>(folder / key, key);
     const Coverage found = coverage(*cache, set, num_epochs);
     complete = complete && found.complete();
-    if (site.rank == 0)
+    if (context.rank == 0)
       log::info("signals", "{} of {} rows of the {} set have the {} of {} in {}", found.num_cached,
                 found.num_rows, what, values_ ? "values" : "losses", frozen->path,
                 cache->folder().string());
@@ -86,7 +86,7 @@ StageSignals::StageSignals(const config::Config& config, const RunSite& site,
   const auto votes =
       group.gather_bytes(complete ? "1" : "0", comm::Communicator::kAllRanks, "signals complete");
   complete_ = std::all_of(votes.begin(), votes.end(), [](const auto& vote) { return vote == "1"; });
-  if (complete_ && site.rank == 0)
+  if (complete_ && context.rank == 0)
     log::info("signals", "{} is not loaded: all it would say is known", frozen->path);
 }
 

@@ -17,7 +17,7 @@ class StageSignals {
  public:
   // COLLECTIVE, BLOCKS: rank 0 reads the model's weights once to name the cache. Without a frozen
   // model, or with training.signal_cache off, there is none.
-  StageSignals(const config::Config& config, const RunSite& site,
+  StageSignals(const config::Config& config, const RunContext& context,
                const std::optional<FrozenPlan>& frozen, const RunData& data,
                comm::Communicator& group);
 

@@ -1,4 +1,4 @@
-#include "wmtp/checkpoint/vote.h"
+#include "wmtp/checkpoint/kv_exchange.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ std::string file_name(std::string_view key) {
 
 }  // namespace
 
-void LocalVote::post(std::string_view key, std::string_view value) {
+void LocalExchange::post(std::string_view key, std::string_view value) {
   {
     std::lock_guard lock(mutex_);
     values_.emplace(key, value);
@@ -32,20 +32,20 @@ void LocalVote::post(std::string_view key, std::string_view value) {
   posted_.notify_all();
 }
 
-std::optional<std::string> LocalVote::wait(std::string_view key,
-                                           std::chrono::milliseconds timeout) {
+std::optional<std::string> LocalExchange::wait(std::string_view key,
+                                               std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
   const auto there = [&] { return values_.find(key) != values_.end(); };
   if (!posted_.wait_for(lock, timeout, there)) return std::nullopt;
   return values_.find(key)->second;
 }
 
-void LocalVote::forget(std::string_view key) {
+void LocalExchange::forget(std::string_view key) {
   const std::lock_guard lock(mutex_);
   if (const auto at = values_.find(key); at != values_.end()) values_.erase(at);
 }
 
-void FileVote::post(std::string_view key, std::string_view value) {
+void FileExchange::post(std::string_view key, std::string_view value) {
   const std::filesystem::path path = folder_ / file_name(key);
   const std::filesystem::path draft = folder_ / ("." + file_name(key));
   const UniqueFd file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
@@ -59,7 +59,8 @@ void FileVote::post(std::string_view key, std::string_view value) {
     throw storage::FileError(errno, "rename into place", path);
 }
 
-std::optional<std::string> FileVote::wait(std::string_view key, std::chrono::milliseconds timeout) {
+std::optional<std::string> FileExchange::wait(std::string_view key,
+                                              std::chrono::milliseconds timeout) {
   const std::filesystem::path path = folder_ / file_name(key);
   const auto give_up = Clock::now() + timeout;
   auto pause = std::chrono::microseconds(50);
@@ -71,7 +72,7 @@ std::optional<std::string> FileVote::wait(std::string_view key, std::chrono::mil
   return read_file(path, kMaxVoteBytes, ErrorKind::comm);
 }
 
-void FileVote::forget(std::string_view key) {
+void FileExchange::forget(std::string_view key) {
   const std::filesystem::path path = folder_ / file_name(key);
   if (::unlink(path.c_str()) != 0 && errno != ENOENT)
     throw storage::FileError(errno, "remove", path);

@@ -19,14 +19,14 @@ struct StartRequest {
   std::filesystem::path save_dir;
   std::string model;
   LockHolder me;       // this start
-  std::string config;  // hash of the configuration: with another one the count begins anew
+  std::string config;  // hash of the configuration: another one restarts the count
   std::optional<std::int64_t> newest_step;  // committed so far
 };
 
 std::filesystem::path start_record_path(const std::filesystem::path& save_dir,
                                         std::string_view model);
 
-// BLOCKS. Adds this start to the list, which begins anew when a step was committed since its last
+// BLOCKS. Adds this start to the list, which is emptied when a step was committed since its last
 // one. Error internal, and nothing written, where kMaxFruitlessStarts are on it already. A list
 // that cannot be read counts as empty, one that cannot be written is left as it is, each with a
 // warning. REQUIRES the run's lock.

@@ -9,12 +9,12 @@
 
 namespace wmtp::cli {
 
-class SignalInbox {
+class SignalFd {
  public:
-  SignalInbox();
-  ~SignalInbox();
-  SignalInbox(const SignalInbox&) = delete;
-  SignalInbox& operator=(const SignalInbox&) = delete;
+  SignalFd();
+  ~SignalFd();
+  SignalFd(const SignalFd&) = delete;
+  SignalFd& operator=(const SignalFd&) = delete;
 
   int fd() const { return fd_.get(); }
   const sigset_t& previous_mask() const { return previous_; }

@@ -9,7 +9,7 @@
 #include <array>
 #include <thread>
 
-#include "wmtp/comm/launch/hello.h"
+#include "wmtp/comm/launch/authenticate.h"
 #include "wmtp/comm/launch/rendezvous.h"
 #include "wmtp/comm/store_body.h"
 #include "wmtp/core/checksum.h"
@@ -199,7 +199,7 @@ void refuse_to_meet(const Store& run_store, const LaunchEnv& launch, millisecond
   leave_meeting(store, launch, verdict, Clock::now() + timeout);
 }
 
-void say_hello(const Store& run_store, const LaunchEnv& launch, milliseconds timeout) {
+void authenticate(const Store& run_store, const LaunchEnv& launch, milliseconds timeout) {
   if (failpoint::pass("comm.hello") == failpoint::Action::skip) return;
   const Store store = run_store.prefixed("hello");
   const auto deadline = Clock::now() + timeout;

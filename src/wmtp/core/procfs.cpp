@@ -1,11 +1,11 @@
-#include "wmtp/core/kernel_number.h"
+#include "wmtp/core/procfs.h"
 
 #include <fstream>
 #include <string>
 
 namespace wmtp {
 
-std::optional<std::int64_t> kernel_number(const char* path, std::string_view name) {
+std::optional<std::int64_t> procfs_number(const char* path, std::string_view name) {
   std::ifstream file(path);
   std::string word;
   while (!name.empty() && word != name)

@@ -1,4 +1,4 @@
-#include "wmtp/cli/launcher/console.h"
+#include "wmtp/cli/launcher/launch_console.h"
 
 #include <limits.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-#include "wmtp/cli/launcher/signal_inbox.h"
+#include "wmtp/cli/launcher/signal_fd.h"
 
 #include <sys/signalfd.h>
 
@@ -7,7 +7,7 @@
 
 namespace wmtp::cli {
 
-SignalInbox::SignalInbox() {
+SignalFd::SignalFd() {
   sigset_t watched;
   ::sigemptyset(&watched);
   for (const int signal : {SIGUSR2, SIGCHLD}) ::sigaddset(&watched, signal);
@@ -22,11 +22,11 @@ SignalInbox::SignalInbox() {
   }
 }
 
-SignalInbox::~SignalInbox() {
+SignalFd::~SignalFd() {
   ::sigprocmask(SIG_SETMASK, &previous_, nullptr);
 }
 
-std::vector<int> SignalInbox::take() {
+std::vector<int> SignalFd::take() {
   std::vector<int> signals;
   signalfd_siginfo info{};
   while (::read(fd_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info))

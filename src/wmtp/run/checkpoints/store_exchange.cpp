@@ -1,4 +1,4 @@
-#include "wmtp/run/checkpoints/store_vote.h"
+#include "wmtp/run/checkpoints/store_exchange.h"
 
 #include <thread>
 
@@ -11,13 +11,13 @@ constexpr std::chrono::milliseconds kPause{2};
 
 }  // namespace
 
-void StoreVote::post(std::string_view key, std::string_view value) {
+void StoreExchange::post(std::string_view key, std::string_view value) {
   store_.set(std::string(key), value);
 }
 
-std::optional<std::string> StoreVote::wait(std::string_view key,
-                                           std::chrono::milliseconds timeout) {
-  // Asked again and again: a blocking get would keep the thread when the run ends.
+std::optional<std::string> StoreExchange::wait(std::string_view key,
+                                               std::chrono::milliseconds timeout) {
+  // StopSaveFlags again and again: a blocking get would keep the thread when the run ends.
   const auto begun = Clock::now();
   const std::string name(key);
   while (true) {
@@ -27,7 +27,7 @@ std::optional<std::string> StoreVote::wait(std::string_view key,
   }
 }
 
-void StoreVote::forget(std::string_view key) {
+void StoreExchange::forget(std::string_view key) {
   store_.remove(std::string(key));
 }
 

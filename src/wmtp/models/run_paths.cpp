@@ -1,4 +1,4 @@
-#include "wmtp/models/run_place.h"
+#include "wmtp/models/run_paths.h"
 
 #include <fmt/format.h>
 
@@ -95,7 +95,7 @@ bool is_checkpoint(const fs::path& path) {
   return fs::is_regular_file(path / checkpoint::kManifestFile, ignored);
 }
 
-std::optional<fs::path> checkpoint_of(const fs::path& given, std::string_view model) {
+std::optional<fs::path> resolve_checkpoint(const fs::path& given, std::string_view model) {
   const fs::path path = plain_path(given);
   if (is_there(path) && !is_folder(path)) return pointed_to(path);
   if (is_checkpoint(path)) return path;
@@ -107,20 +107,20 @@ std::optional<fs::path> checkpoint_of(const fs::path& given, std::string_view mo
   return std::nullopt;
 }
 
-fs::path place_of_run(const fs::path& path) {
+fs::path resolve_model_path(const fs::path& path) {
   for (const char* own : {"manifest.json", "config.json", "params.json", "adapter_config.json"})
     if (is_there(path / own)) return path;
-  const auto newest = checkpoint_of(path);
+  const auto newest = resolve_checkpoint(path);
   const fs::path final_export = path / kRunExport;
   if (!is_folder(final_export)) return newest.value_or(path);
   return newest && is_after(*newest, final_export) ? *newest : final_export;
 }
 
 fs::path checkpoint_to_resume(const fs::path& path, std::string_view model) {
-  const auto found = checkpoint_of(path, model);
+  const auto found = resolve_checkpoint(path, model);
   if (!found)
     refuse_place(fmt::format("{} holds no checkpoint of {}: it is {}", path.string(), model,
-                             what_it_is(path)),
+                             describe_path(path)),
                  "weights alone are given as models.policy.path; --resume auto takes the newest "
                  "checkpoint of checkpoint.save_dir");
   const auto name = checkpoint::parse_checkpoint_name(found->filename().string());
@@ -153,7 +153,7 @@ fs::path checkpoints_folder(const fs::path& given) {
   return inside ? path / kRunCheckpoints : path;
 }
 
-std::string what_it_is(const fs::path& path) {
+std::string describe_path(const fs::path& path) {
   if (!is_there(path)) return "not there";
   if (!is_folder(path)) return "a file";
   if (path.filename().string().find("steps.bad-") != std::string::npos)

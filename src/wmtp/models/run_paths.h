@@ -18,15 +18,15 @@ bool is_checkpoint(const std::filesystem::path& path);
 // only one). One that has lost its manifest counts if its name is a checkpoint's. Nothing: `path`
 // is something else. Error config for a pointer to nothing, and for the checkpoints of several
 // models.
-std::optional<std::filesystem::path> checkpoint_of(const std::filesystem::path& path,
-                                                   std::string_view model = {});
+std::optional<std::filesystem::path> resolve_checkpoint(const std::filesystem::path& path,
+                                                        std::string_view model = {});
 
-// What a path means as a model: checkpoint_of(), but of a run folder its `final` export unless the
-// newest checkpoint is of a later step. Any other path stays as it is.
-std::filesystem::path place_of_run(const std::filesystem::path& path);
+// What a path means as a model: resolve_checkpoint(), but of a run folder its `final` export unless
+// the newest checkpoint is of a later step. Any other path stays as it is.
+std::filesystem::path resolve_model_path(const std::filesystem::path& path);
 
-// checkpoint_of() for --resume: Error config for what is no checkpoint of `model`, and for a copy
-// under another name, with the step it holds.
+// resolve_checkpoint() for --resume: Error config for what is no checkpoint of `model`, and for a
+// copy under another name, with the step it holds.
 std::filesystem::path checkpoint_to_resume(const std::filesystem::path& path,
                                            std::string_view model);
 
@@ -35,6 +35,6 @@ std::filesystem::path checkpoint_to_resume(const std::filesystem::path& path,
 std::filesystem::path checkpoints_folder(const std::filesystem::path& path);
 
 // "a PEFT adapter", "a run's folder", ...: what there is where a checkpoint was asked for.
-std::string what_it_is(const std::filesystem::path& path);
+std::string describe_path(const std::filesystem::path& path);
 
 }  // namespace wmtp::models

@@ -7,14 +7,14 @@
 
 namespace wmtp::checkpoint {
 
-std::string yes(std::string_view value);
-std::string no(const Error& error);
+std::string ok(std::string_view value);
+std::string failed(const Error& error);
 
-struct Ballot {
+struct Reply {
   bool yes = false;
   ErrorKind kind = ErrorKind::comm;  // of a no
   std::string text;                  // the value, or the reason
 };
-Ballot parse_ballot(std::string_view vote);
+Reply parse_reply(std::string_view vote);
 
 }  // namespace wmtp::checkpoint

@@ -1,4 +1,4 @@
-#include "wmtp/checkpoint/start_record.h"
+#include "wmtp/checkpoint/restart_guard.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

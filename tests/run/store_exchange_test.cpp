@@ -1,4 +1,4 @@
-#include "wmtp/run/checkpoints/store_vote.h"
+#include "wmtp/run/checkpoints/store_exchange.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ namespace {
 using std::chrono::milliseconds;
 
 void expect_votes_travel(const comm::Store& store, const comm::Store& other) {
-  run::StoreVote mine(store, "save"), theirs(other, "save"), choice(other, "choose");
+  run::StoreExchange mine(store, "save"), theirs(other, "save"), choice(other, "choose");
   const std::string longest(checkpoint::kMaxVoteBytes, 'x');
   EXPECT_FALSE(theirs.wait("part/0", milliseconds(5)));
   mine.post("part/0", longest);
@@ -21,12 +21,12 @@ void expect_votes_travel(const comm::Store& store, const comm::Store& other) {
   EXPECT_FALSE(theirs.wait("part/0", milliseconds(0)));
 }
 
-TEST(StoreVote, TheLongestTravelsAndIsForgottenOverFiles) {
+TEST(StoreExchange, TheLongestTravelsAndIsForgottenOverFiles) {
   const TempDir folder;
   expect_votes_travel(comm::Store::file(folder.path()), comm::Store::file(folder.path()));
 }
 
-TEST(StoreVote, TheLongestTravelsAndIsForgottenOverTcp) {
+TEST(StoreExchange, TheLongestTravelsAndIsForgottenOverTcp) {
   const milliseconds patience(20'000);
   const comm::Listener listener = *comm::listen_at("127.0.0.1", 0);
   const auto server = comm::Store::tcp_server("127.0.0.1", listener.port, listener.fd, patience);

@@ -8,6 +8,6 @@ namespace wmtp {
 
 // The number after the word `name` in a table ("MemTotal:" of /proc/meminfo), or with no name the
 // first of the file. Nothing where there is none ("max"), or no such file.
-std::optional<std::int64_t> kernel_number(const char* path, std::string_view name = {});
+std::optional<std::int64_t> procfs_number(const char* path, std::string_view name = {});
 
 }  // namespace wmtp

@@ -1,4 +1,4 @@
-#include "wmtp/cli/launcher/private_folder.h"
+#include "wmtp/cli/launcher/shared_folder.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

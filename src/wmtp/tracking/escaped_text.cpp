@@ -1,4 +1,4 @@
-#include "wmtp/tracking/shown_text.h"
+#include "wmtp/tracking/escaped_text.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "wmtp/checkpoint/ballot.h"
+#include "wmtp/checkpoint/reply.h"
 
 #include <fmt/format.h>
 
@@ -16,15 +16,15 @@ ErrorKind kind_named(std::string_view name) {
 
 }  // namespace
 
-std::string yes(std::string_view value) {
+std::string ok(std::string_view value) {
   return fmt::format("{}{}", kYes, value);
 }
 
-std::string no(const Error& error) {
+std::string failed(const Error& error) {
   return fmt::format("{}{} {}", kNo, wmtp::name_of(error.kind()), error.fact());
 }
 
-Ballot parse_ballot(std::string_view vote) {
+Reply parse_reply(std::string_view vote) {
   if (vote.starts_with(kYes)) return {.yes = true, .text = std::string(vote.substr(kYes.size()))};
   const std::size_t space = vote.find(' ', kNo.size());
   if (!vote.starts_with(kNo) || space == vote.npos)

@@ -17,9 +17,9 @@ namespace wmtp::checkpoint {
 // and optimizer: 0.3 MB for 7B on 2 ranks. c10d's TCP store hangs up on more than 8 MiB.
 inline constexpr std::size_t kMaxVoteBytes = std::size_t{8} << 20;
 
-class Vote {
+class KvExchange {
  public:
-  virtual ~Vote() = default;
+  virtual ~KvExchange() = default;
   // Publishes `value` under `key`, which nobody has posted yet. Keys hold letters, digits, '.',
   // '-', '_' and '/'. Failures are ErrorKind::comm or io. REQUIRES at most kMaxVoteBytes.
   virtual void post(std::string_view key, std::string_view value) = 0;
@@ -31,7 +31,7 @@ class Vote {
 };
 
 // Within one process: a single rank, or ranks that are threads. THREADS: any.
-class LocalVote final : public Vote {
+class LocalExchange final : public KvExchange {
  public:
   void post(std::string_view key, std::string_view value) override;
   std::optional<std::string> wait(std::string_view key, std::chrono::milliseconds timeout) override;
@@ -44,9 +44,9 @@ class LocalVote final : public Vote {
 };
 
 // Over files of a folder that all processes see: written under another name, then renamed.
-class FileVote final : public Vote {
+class FileExchange final : public KvExchange {
  public:
-  explicit FileVote(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  explicit FileExchange(std::filesystem::path folder) : folder_(std::move(folder)) {}
   void post(std::string_view key, std::string_view value) override;
   std::optional<std::string> wait(std::string_view key, std::chrono::milliseconds timeout) override;
   void forget(std::string_view key) override;

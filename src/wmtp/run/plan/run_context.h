@@ -7,7 +7,7 @@
 
 namespace wmtp::run {
 
-struct RunSite {
+struct RunContext {
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   int rank = 0, world = 1;
   std::int64_t memory_bytes = 0;  // that a rank may use
