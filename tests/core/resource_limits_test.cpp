@@ -7,6 +7,7 @@
 #include <new>
 
 #include "support/expect_error.h"
+#include "support/sanitized.h"
 
 namespace wmtp {
 namespace {
@@ -36,14 +37,6 @@ TEST(ResourceLimits, KnowsWhatMeansALimit) {
   EXPECT_FALSE(as_limit_error(Error(ErrorKind::io, "x", "cannot open y: Permission denied")));
 }
 
-// Sanitizers need address space of their own, and end the process where they get none.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define WMTP_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define WMTP_SANITIZED 1
-#endif
-#endif
 #ifndef WMTP_SANITIZED
 // In a process of its own: a limit on the address space cannot be taken back for sure.
 TEST(ResourceLimits, ThreadsThatCannotBeStartedAreRefused) {
