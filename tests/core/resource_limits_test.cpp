@@ -7,6 +7,7 @@
 #include <new>
 
 #include "support/expect_error.h"
+#include "support/sanitized.h"
 
 namespace wmtp {
 namespace {
@@ -36,6 +37,7 @@ TEST(ResourceLimits, KnowsWhatMeansALimit) {
   EXPECT_FALSE(as_limit_error(Error(ErrorKind::io, "x", "cannot open y: Permission denied")));
 }
 
+#ifndef WMTP_SANITIZED
 // In a process of its own: a limit on the address space cannot be taken back for sure.
 TEST(ResourceLimits, ThreadsThatCannotBeStartedAreRefused) {
   EXPECT_EXIT(
@@ -52,6 +54,7 @@ TEST(ResourceLimits, ThreadsThatCannotBeStartedAreRefused) {
       },
       ::testing::ExitedWithCode(78), "");
 }
+#endif
 
 }  // namespace
 }  // namespace wmtp

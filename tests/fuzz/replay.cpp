@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "fuzz/fuzz.h"
+#include "support/sanitized.h"
 #include "wmtp/core/file.h"
 
 namespace {
@@ -39,8 +40,10 @@ int main(int argc, char** argv) {
     for (const fuzz::Target& target : fuzz::targets()) fmt::print(stderr, "  {}\n", target.name);
     return 64;
   }
+#ifndef WMTP_SANITIZED
   constexpr rlim_t kMaxBytes = rlim_t{512} << 20;
   const rlimit limit{kMaxBytes, kMaxBytes};
   if (::setrlimit(RLIMIT_AS, &limit) != 0) return 71;
+#endif
   return replay(*fuzz::find_target(argv[1]), argv[2]);
 }

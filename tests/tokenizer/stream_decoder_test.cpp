@@ -86,7 +86,7 @@ TEST(TokenTexts, CharactersOfByteTokensMayFollowEachOther) {
   int next = 6;
   for (const char* byte : {"<0xF0>", "<0x9F>", "<0x98>", "<0x80>", "<0xE4>", "<0xB8>", "<0xAD>"})
     json["model"]["vocab"][byte] = next++;
-  json["added_tokens"] = {added_token(next, "</s>", true)};
+  json["added_tokens"] = nlohmann::json::array({added_token(next, "</s>", true)});
   const auto tokenizer = load_json(json);
   const Ids ids{10, 11, 12, 6, 7, 8, 9, 6, 7, 8, 9, 10, 11, 12, 3};
   const std::vector<std::string> texts = token_texts(*tokenizer, ids);
