@@ -8,6 +8,7 @@
 #include "data/jsonl_rows.h"
 #include "support/expect_error.h"
 #include "wmtp/core/rng.h"
+#include "wmtp/core/utf8.h"
 #include "wmtp/data/index/json_scan.h"
 
 namespace wmtp::data {

@@ -16,11 +16,14 @@ namespace {
 
 namespace fs = std::filesystem;
 using model::LoraScope;
+using models::adapter_params;
+using models::open_adapter;
+using models::OpenedAdapter;
 using test::drawn;
 
-exports::ExportSpec some_adapter(const char* preset, LoraScope scope = LoraScope::both) {
-  exports::ExportSpec spec;
-  spec.format = exports::ExportFormat::peft;
+ExportSpec some_adapter(const char* preset, LoraScope scope = LoraScope::both) {
+  ExportSpec spec;
+  spec.format = ExportFormat::peft;
   spec.config = model::preset(preset);
   spec.lora.emplace();
   spec.lora->rank = 4, spec.lora->alpha = 6, spec.lora->dropout = 0.125;
@@ -30,9 +33,9 @@ exports::ExportSpec some_adapter(const char* preset, LoraScope scope = LoraScope
   return spec;
 }
 
-void write_adapter(const fs::path& folder, exports::ExportSpec spec) {
+void write_adapter(const fs::path& folder, ExportSpec spec) {
   spec.out = folder;
-  exports::Exporter exporter(spec);
+  Exporter exporter(spec);
   for (const layout::ParamSpec& param : exporter.wanted()) exporter.take(param.name, drawn(param));
   exporter.finish();
 }
@@ -44,7 +47,7 @@ TEST(AdapterFolder, ReadsWhatExportsWrite) {
                                                       {"micro", LoraScope::heads},
                                                       {"micro-qwen3", LoraScope::both}}) {
     test::TempDir folder;
-    exports::ExportSpec spec = some_adapter(preset, scope);
+    ExportSpec spec = some_adapter(preset, scope);
     spec.value_head = model::ValueHeadType::sigmoid;
     write_adapter(folder / "a", spec);
     const OpenedAdapter opened = open_adapter(folder / "a", spec.config);
@@ -85,7 +88,7 @@ TEST(AdapterFolder, ExtraHeadsLieApart) {
 
 TEST(AdapterFolder, RefusesWhatDoesNotFit) {
   test::TempDir folder;
-  exports::ExportSpec spec = some_adapter("micro-llama");
+  ExportSpec spec = some_adapter("micro-llama");
   write_adapter(folder / "a", spec);
   model::ModelConfig deeper = spec.config, wider = spec.config;
   ++deeper.num_blocks;
@@ -105,7 +108,7 @@ TEST(AdapterFolder, RefusesWhatDoesNotFit) {
 
 TEST(AdapterFolder, RefusesOtherModules) {
   test::TempDir folder;
-  const exports::ExportSpec spec = some_adapter("micro");
+  const ExportSpec spec = some_adapter("micro");
   auto expect_refused = [&](const std::string& name, const std::string& part) {
     write_adapter(folder / "a", spec);
     test::write_tensors(folder / "a/adapter_mtp_heads.safetensors",

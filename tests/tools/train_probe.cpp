@@ -14,8 +14,10 @@
 #include "wmtp/comm/session.h"
 #include "wmtp/core/json.h"
 #include "wmtp/model/presets.h"
+#include "wmtp/models/model_source.h"
 #include "wmtp/models/synthetic_batch.h"
 #include "wmtp/training/assemble.h"
+#include "wmtp/training/objectives/baseline.h"
 
 namespace {
 

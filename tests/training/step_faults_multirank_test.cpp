@@ -9,6 +9,7 @@
 #include "wmtp/comm/session.h"
 #include "wmtp/core/failpoint.h"
 #include "wmtp/core/time.h"
+#include "wmtp/models/model_source.h"
 
 namespace wmtp::test {
 namespace {
@@ -75,7 +76,7 @@ void killed_in(const std::string& point) {
     for (int step = 0; step < 50; ++step) run.step();
     ADD_FAILURE() << "the death of rank 1 went unnoticed";
   } catch (const Error& error) {
-    EXPECT_EQ(rank.session->settle(error).code, static_cast<int>(ExitCode::retry));
+    EXPECT_EQ(rank.session->agree_on_failure(error).code, static_cast<int>(ExitCode::retry));
   }
   EXPECT_LT(seconds_since(start), 60);
 }

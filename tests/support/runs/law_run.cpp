@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include "wmtp/models/model_source.h"
 #include "wmtp/training/objectives/baseline.h"
 
 namespace wmtp::test {
