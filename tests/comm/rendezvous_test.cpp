@@ -138,8 +138,8 @@ TEST(Rendezvous, WrongTokenBesideALiveRun) {
   const std::string url = fmt::format("tcp://127.0.0.1:{}", free_port());
   LaunchEnv intruder = rank_of(1, 2, url);
   intruder.token = "another token, another run";
-  auto server =
-      std::async(std::launch::async, [&] { return rendezvous(rank_of(0, 2, url), within(20'000)); });
+  auto server = std::async(std::launch::async,
+                           [&] { return rendezvous(rank_of(0, 2, url), within(20'000)); });
   auto refused =
       std::async(std::launch::async, [&] { return meet_all({intruder}, within(1500))[0]; });
   EXPECT_THAT(refused.get(), testing::HasSubstr("another token"));
@@ -173,8 +173,9 @@ TEST(Rendezvous, TwoProcessesOfOneRank) {
 
 TEST(Rendezvous, OccupiedPortIsNamed) {
   const Listener other = *listen_at("127.0.0.1", 0);
-  EXPECT_WMTP_ERROR(rendezvous(rank_of(0, 2, fmt::format("tcp://127.0.0.1:{}", other.port)), within(500)),
-                    ErrorKind::config, fmt::format("port {} of 127.0.0.1 is occupied", other.port));
+  EXPECT_WMTP_ERROR(
+      rendezvous(rank_of(0, 2, fmt::format("tcp://127.0.0.1:{}", other.port)), within(500)),
+      ErrorKind::config, fmt::format("port {} of 127.0.0.1 is occupied", other.port));
   ::close(other.fd);
 }
 
@@ -279,7 +280,8 @@ TEST(Rendezvous, AgentThatDoesNotAnswer) {
 TEST(Rendezvous, BadAddresses) {
   for (const char* url : {"tcp://host", "tcp://:1", "tcp://h:0", "tcp://h:70000", "tcp://h:1x",
                           "file://relative", "udp://x:1"})
-    EXPECT_WMTP_ERROR(rendezvous(rank_of(0, 2, url), within(100)), ErrorKind::config, "WMTP_RENDEZVOUS");
+    EXPECT_WMTP_ERROR(rendezvous(rank_of(0, 2, url), within(100)), ErrorKind::config,
+                      "WMTP_RENDEZVOUS");
 }
 
 TEST(Rendezvous, SharedFoldersAreRefused) {
@@ -294,8 +296,9 @@ TEST(Rendezvous, SharedFoldersAreRefused) {
 TEST(Rendezvous, UnknownInterface) {
   RendezvousOptions options = within(100);
   options.interface = "nosuch0";
-  EXPECT_WMTP_ERROR(rendezvous(rank_of(0, 2, fmt::format("tcp://127.0.0.1:{}", free_port())), options),
-                    ErrorKind::config, "can be one of:");
+  EXPECT_WMTP_ERROR(
+      rendezvous(rank_of(0, 2, fmt::format("tcp://127.0.0.1:{}", free_port())), options),
+      ErrorKind::config, "can be one of:");
   EXPECT_EQ(interface_address("lo"), "127.0.0.1");
 }
 

@@ -4,7 +4,6 @@ import json
 import sys
 from pathlib import Path
 
-import pytest
 import torch
 from tolerance import near, through_a_model, within
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
@@ -99,18 +98,6 @@ def check_scores(lines, rows, logits_by_head, tolerance=through_a_model()):
 def score(wmtp, folder, data, *flags, **options):
     return [json.loads(line) for line in
             wmtp.run("score", "--model", folder, "--data", data, "--device", "cpu", *flags, **options).stdout.splitlines()]
-
-
-@pytest.fixture
-def rows_file(tmp_path):
-    return write_rows(tmp_path / "rows.jsonl", random_rows())
-
-
-@pytest.fixture
-def llama(tmp_path):
-    model = make_model("llama grouped")
-    model.save_pretrained(tmp_path / "llama")
-    return tmp_path / "llama", model
 
 
 def close_in_norm(ours, expected, tolerance=through_a_model()):

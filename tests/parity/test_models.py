@@ -8,7 +8,7 @@ import subprocess
 import pytest
 import torch
 from model_cases import (CASES, SHAPE, as_version_4, check_scores, close_in_norm, logits_of, make_model, mtp_logits,
-                         peer, peer_names, random_rows, rotation, rows_file, score)  # noqa: F401
+                         peer, peer_names, random_rows, rotation, score)
 from safetensors.torch import load_file, save_file
 from test_model_folders import meta_state
 from tolerance import near, through_a_model, within

@@ -3,7 +3,6 @@ import json
 
 import pytest
 import torch
-from model_cases import llama, rows_file  # noqa: F401
 from test_model_folders import edit_config, edit_weights
 
 

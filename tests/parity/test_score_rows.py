@@ -2,8 +2,7 @@
 import json
 
 import pytest
-from model_cases import (check_scores, llama, logits_of, make_model, nll_of, random_rows, rows_file, score,  # noqa: F401
-                         write_rows)
+from model_cases import check_scores, logits_of, make_model, nll_of, random_rows, score, write_rows
 from test_model_folders import edit_config
 from tolerance import near
 

@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from vectors import DOUBLE, NAN, array, ask, near, random_logits, random_rows, response, valid_places  # noqa: F401
+from vectors import DOUBLE, NAN, array, near, random_logits, random_rows, response, valid_places
 
 
 def reference_loss(z, y, m, w, normalization):

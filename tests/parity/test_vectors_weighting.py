@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 import pytest
-from vectors import BOUND, NAN, ask, near, random_logits, random_rows, response, valid_places  # noqa: F401
+from vectors import BOUND, NAN, near, random_logits, random_rows, response, valid_places
 
 
 def td0_row(v, m, reward, gamma, v_init):

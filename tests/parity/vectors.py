@@ -8,11 +8,11 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
-import pytest
 import tolerance
 import torch
 
 ROOT = Path(__file__).resolve().parents[2]
+VECTORS_BINARY = Path(os.environ.get("WMTP_VECTORS", ROOT / "build/bin/wmtp_vectors"))
 NAN = float("nan")
 DOUBLE = torch.float64
 
@@ -53,17 +53,6 @@ def plain(value):
 def array(value):
     value = value.detach().numpy() if isinstance(value, torch.Tensor) else value
     return np.array(value, dtype=float)  # None becomes NaN
-
-
-@pytest.fixture(scope="module")
-def ask():
-    binary = Path(os.environ.get("WMTP_VECTORS", ROOT / "build/bin/wmtp_vectors"))
-    if not binary.exists():
-        pytest.fail(f"no tool at {binary}: build the tests, or set WMTP_VECTORS")
-    vectors = Vectors(binary)
-    yield vectors
-    vectors.process.stdin.close()
-    assert vectors.process.wait(timeout=60) == 0
 
 
 BOUND = 8 * 2**-53 * math.sqrt(64)  # 8 u sqrt(n), as in tests/model/model_run.h, of sums over n = 64 values

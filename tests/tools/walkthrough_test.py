@@ -160,7 +160,7 @@ class Modules(unittest.TestCase):
         paragraphs = dict(re.findall(r"^\*\*(\w+)\*\* (.*?)(?:\n\n|\Z)", self.text, re.M | re.S))
         self.assertEqual(set(paragraphs) - {"cuda_plugin"}, set(self.depends()))
         for name, paragraph in paragraphs.items():
-            headers = [word for word in re.findall(r"`([\w/]+\.h)`", paragraph)]
+            headers = re.findall(r"`([\w/]+\.h)`", paragraph)
             self.assertTrue(headers, name)
             for header in headers:
                 places = (ROOT / "src/wmtp" / name / header, ROOT / "src/wmtp" / header)
