@@ -1,4 +1,4 @@
-// Named tensors into one safetensors file.
+// Named tensors into one safetensors file, in the place of one that is there already.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -17,6 +17,7 @@ inline void write_tensors(const std::filesystem::path& path,
     stored.push_back({.name = name,
                       .dtype = weights::to_stored(tensor.scalar_type()),
                       .shape = tensor.sizes().vec()});
+  std::filesystem::remove(path);
   const auto sink = weights::create_safetensors(path, stored, {}, 0600);
   for (const auto& [name, tensor] : tensors)
     sink->put(name, weights::bytes_of(tensor.cpu().contiguous()));

@@ -7,8 +7,8 @@
 
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
+#include "tools/write_tensors.h"
 #include "wmtp/weights/safetensors_tensor.h"
-#include "wmtp/weights/tensor_sink.h"
 #include "wmtp/weights/weight_check.h"
 
 namespace wmtp::weights {
@@ -18,12 +18,7 @@ using test::TempDir;
 
 std::unique_ptr<WeightSource> source_of(const std::filesystem::path& path,
                                         const std::map<std::string, Tensor>& tensors) {
-  std::vector<StoredTensor> list;
-  for (const auto& [name, tensor] : tensors)
-    list.push_back({name, to_stored(tensor.scalar_type()), tensor.sizes().vec(), 0, 0});
-  const auto sink = create_safetensors(path, list, {}, 0600);
-  for (const auto& [name, tensor] : tensors) sink->put(name, bytes_of(tensor));
-  sink->finish();
+  test::write_tensors(path, {tensors.begin(), tensors.end()});
   return std::make_unique<SafetensorsSource>(SafetensorsFile::open(path));
 }
 
