@@ -9,7 +9,8 @@ export CCACHE_DIR     ?= $(CACHE)/ccache
 export CCACHE_MAXSIZE ?= 5G
 
 .NOTPARALLEL:
-.PHONY: help setup setup-python configure build program demo test test-isa sanitize bench bench-build soak lint format bundle clean
+.PHONY: help setup setup-python setup-tests configure build program demo test test-isa sanitize tidy bench bench-build soak lint \
+        format bundle clean
 
 help:  ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,6 +20,10 @@ setup:  ## Install what a build needs (Debian packages, LibTorch); does nothing 
 
 setup-python:
 	@tools/setup --python
+
+# One call for both, so that a user who may not install packages is told all of them at once.
+setup-tests:
+	@tools/setup --python --lint
 
 configure:
 	@tools/configure $(BUILD) $(PRESET)
@@ -34,7 +39,7 @@ program: setup  ## Configure and build what users run (bin/wmtp and, where nvcc 
 demo: program  ## Set up, build, and train all four stages on a tiny corpus (under 2 minutes after the build)
 	@tools/demo $(BUILD)
 
-test: setup-python build  ## Set up, build, and run all tests
+test: setup-tests build  ## Set up, build, check the sources and run all tests
 	@tools/run_tests $(BUILD)
 
 test-isa: setup-python build  ## The tests of numbers under every instruction set this CPU can be limited to (under an hour)
@@ -44,6 +49,10 @@ sanitize:  ## Run the tests of what needs no LibTorch under the address, undefin
 	@tools/setup --sanitize
 	@tools/sanitize $(JOBS)
 
+tidy:  ## clang-tidy over what needs no LibTorch (slow; FILES="src/wmtp/core/json.cpp" chooses)
+	@tools/setup --tidy
+	@tools/tidy --jobs $(JOBS) $(FILES)
+
 bench: setup-python build  ## Run the benchmarks (bench/run.py --list names them)
 	@$$(tools/setup --print-python) bench/run.py --build $(BUILD) $(BENCH)
 
@@ -51,19 +60,18 @@ bench-build: setup  ## Time a cold build and a one-file rebuild
 	@tools/bench_build
 
 SCALE ?= 1
-soak: setup-python build  ## The long tier of the fault tests, hours; ONLY="g2 g8" chooses, SCALE=0.01 shortens
+soak: setup-python build  ## The long tier of the fault tests, hours; ONLY="kill-storm power-loss" chooses, SCALE=0.01 shortens
 	@tools/soak $(BUILD) $(ONLY) --scale $(SCALE)
 
-lint:  ## Architecture, format and size checks
-	@tools/setup --dev
+lint:  ## The checks of the sources: architecture, names, determinism, sizes, format, paths, Python, shell
+	@tools/setup --lint
 	@tools/lint
 
 format:  ## Rewrite the sources in the house format
-	@tools/setup --dev
-	@git ls-files 'src/*.h' 'src/*.cpp' 'src/*.cu' 'tests/*.h' 'tests/*.cpp' | xargs clang-format -i
+	@tools/setup --lint
+	@tools/list_files cxx | xargs clang-format -i
 
 bundle:  ## Make the relocatable folder dist/wmtp-<version>-linux-x86_64 from a release build
-	@tools/setup --dev
 	@$(MAKE) --no-print-directory build BUILD=build-release PRESET=release
 	@packaging/bundle.sh --build build-release --release
 

@@ -54,7 +54,8 @@ def run_rows(run, steps):
     lost = run["lost_s_per_save"]
     spread = sorted(100 * (saving / calm - 1) for saving, calm in zip(run["saving_s"], run["calm_s"]))
     advised = math.sqrt(2 * max(lost, 1e-3) * MTBF_S)
-    return [(f"run with a save every {interval:.0f} s", f"{100 * run['slowdown']:+.1f} % (turns {spread[0]:+.1f} to {spread[-1]:+.1f} %)", "<= +3.5 %"),
+    return [(f"run with a save every {interval:.0f} s",
+             f"{100 * run['slowdown']:+.1f} % (turns {spread[0]:+.1f} to {spread[-1]:+.1f} %)", "<= +3.5 %"),
             ("  training lost for each save", f"{lost:.2f} s", ""),
             (f"  at the advised interval, {advised:.0f} s", f"{100 * lost / advised:+.2f} %", ""),
             ("  a step without saves", f"{sum(run['calm_s']) / (len(run['calm_s']) * steps):.2f} s", "")]

@@ -20,7 +20,7 @@ from pathlib import Path
 
 os.environ["RAYON_NUM_THREADS"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
-from tokenizers import Regex, Tokenizer, __version__, decoders, models, normalizers, pre_tokenizers, trainers  # noqa: E402
+from tokenizers import Regex, Tokenizer, __version__, decoders, models, normalizers, pre_tokenizers, trainers
 
 QWEN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
         r"|\s*[\r\n]+|\s+(?!\S)|\s+")
@@ -71,7 +71,7 @@ def measure(wmtp, tokenizer, documents, folder, rounds):
         files.append(folder / f"{i}.txt")
         files[-1].write_bytes(text.encode())
     command = [wmtp, "tokenizer", "encode", "--tokenizer", str(folder)]
-    run = lambda *flags: subprocess.run([*command, *flags, *map(str, files)], check=True, capture_output=True, text=True)  # noqa: E731
+    run = lambda *flags: subprocess.run([*command, *flags, *map(str, files)], check=True, capture_output=True, text=True)
     expected = [e.ids for e in tokenizer.encode_batch_fast(documents, add_special_tokens=False)]  # warms its cache
     same = [json.loads(line)["ids"] for line in run().stdout.splitlines()] == expected
     theirs, ours = [], []  # (wall seconds, processor seconds)
@@ -82,7 +82,7 @@ def measure(wmtp, tokenizer, documents, folder, rounds):
         timed = json.loads(run("--time-only", "2").stdout.splitlines()[-1])
         ours.append((timed["seconds"], timed["cpu_seconds"]))
     size = sum(len(text.encode()) for text in documents) / 1e6
-    ratio = lambda i: statistics.median(a[i] / b[i] for a, b in zip(theirs, ours))  # noqa: E731
+    ratio = lambda i: statistics.median(a[i] / b[i] for a, b in zip(theirs, ours))
     return {"mb": size, "tokens": sum(map(len, expected)), "same_tokens": same,
             "tokenizers_mb_s": size / statistics.median(t[0] for t in theirs),
             "wmtp_mb_s": size / statistics.median(t[0] for t in ours), "ratio": ratio(0), "cpu_ratio": ratio(1)}

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs the benchmarks and prints what each of them says.
 
-A benchmark is a program build/bin/<name>_bench or a script bench/bench_<name>.py; putting one there is
-all it takes. Scripts find the program in $WMTP_BIN. Without names all of them run, one after another.
+A benchmark is a script bench/bench_<name>.py; putting one there is all it takes. Scripts find the program in $WMTP_BIN.
+Without names all of them run, one after another.
 """
 import argparse
 import os
@@ -14,12 +14,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def benchmarks(build):
+def benchmarks():
     """{name: command}"""
-    found = {p.name[: -len("_bench")]: [str(p)] for p in sorted((build / "bin").glob("*_bench"))}
-    for script in sorted((ROOT / "bench").glob("bench_*.py")):
-        found[script.stem[len("bench_"):]] = [sys.executable, str(script)]
-    return found
+    scripts = sorted((ROOT / "bench").glob("bench_*.py"))
+    return {script.stem[len("bench_"):]: [sys.executable, str(script)] for script in scripts}
 
 
 def main():
@@ -29,7 +27,7 @@ def main():
     parser.add_argument("--list", action="store_true", help="name the benchmarks and end")
     args = parser.parse_args()
     build = args.build.resolve()
-    known = benchmarks(build)
+    known = benchmarks()
     unknown = [name for name in args.names if name not in known]
     if unknown:
         sys.exit(f"bench: no benchmark called {', '.join(unknown)}; there are: {', '.join(known) or 'none'}")

@@ -21,62 +21,61 @@ function(wmtp_use_precompiled target pch)
   endif()
 endfunction()
 
-# wmtp_batches(out target base size sources): what to compile instead of the sources, which lie below `base`, a folder
-# of the include path: batches of at most `size` of them, each one compilation. Not CMake's UNITY_BUILD, which names the
-# sources by absolute paths: the compiler cache could then serve one checkout only. Sources with options of their own
-# stay alone.
-function(wmtp_batches out target base size)
-  if(NOT WMTP_UNITY)
-    set(${out} ${ARGN} PARENT_SCOPE)
-    return()
+# wmtp_batch(target source...): at most eight sources, by their paths from this folder, that are compiled as one. Which sources share a
+# batch is written down, so a new one recompiles one batch and meets the same company every time; names that two
+# sources of a module keep to themselves must differ all the same (tools/check_names). Sources with options of their own
+# are batches of one. Not CMake's UNITY_BUILD, which names the sources by absolute paths, so that the compiler cache
+# could serve one checkout only; UNITY_BUILD_RELOCATABLE of CMake 4.0 will do instead.
+function(wmtp_batch target)
+  list(LENGTH ARGN size)
+  if(size GREATER 8)
+    message(FATAL_ERROR "[build] wmtp_batch(${target}): ${size} sources in one batch; at most 8 keep a rebuild short")
   endif()
-  set(alone "")
-  set(together "")
+  set(paths "")
+  set(text "")
+  foreach(name ${ARGN})
+    cmake_path(ABSOLUTE_PATH name BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE OUTPUT_VARIABLE path)
+    if(NOT EXISTS ${path})
+      message(FATAL_ERROR "[build] wmtp_batch(${target}): there is no ${name} in ${CMAKE_CURRENT_SOURCE_DIR}")
+    endif()
+    list(APPEND paths ${path})
+    string(REGEX REPLACE "^${CMAKE_SOURCE_DIR}/(src|tests)/" "" below ${path})  # both are on the include path
+    string(APPEND text "#include \"${below}\"\n")
+  endforeach()
+  set_property(GLOBAL APPEND PROPERTY WMTP_LISTED_${target} ${paths})
+  if(WMTP_UNITY AND size GREATER 1)
+    list(GET ARGN 0 first)
+    string(REGEX REPLACE "[./]*/" "_" first ${first})
+    set(file ${CMAKE_CURRENT_BINARY_DIR}/batches/${target}_${first})
+    file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY)
+    set(paths ${file})
+  endif()
+  set_property(GLOBAL APPEND PROPERTY WMTP_COMPILED_${target} ${paths})
+endfunction()
+
+# wmtp_batched(out target sources): what to compile for a target, all of whose sources must be in its batches.
+function(wmtp_batched out target)
+  get_property(listed GLOBAL PROPERTY WMTP_LISTED_${target})
   foreach(source ${ARGN})
-    get_source_file_property(options ${source} COMPILE_OPTIONS)
-    if(options)
-      list(APPEND alone ${source})
-    else()
-      list(APPEND together ${source})
+    if(NOT source IN_LIST listed)
+      message(FATAL_ERROR "[build] ${source} is in no batch: add it to a wmtp_batch(${target} ...) of its folder's CMakeLists.txt")
     endif()
   endforeach()
-  # As few batches as the size allows, and those alike.
-  list(LENGTH together num_sources)
-  math(EXPR num_batches "(${num_sources} + ${size} - 1) / ${size}")
-  set(compiled ${alone})
-  set(begin 0)
-  foreach(batch RANGE 1 ${num_batches})
-    math(EXPR end "${num_sources} * ${batch} / ${num_batches}")
-    math(EXPR length "${end} - ${begin}")
-    list(SUBLIST together ${begin} ${length} sources)
-    set(text "")
-    foreach(source ${sources})
-      file(RELATIVE_PATH name ${base} ${source})
-      string(APPEND text "#include \"${name}\"\n")
-    endforeach()
-    list(GET sources 0 first)
-    cmake_path(GET first EXTENSION LAST_ONLY extension)
-    set(file ${CMAKE_CURRENT_BINARY_DIR}/batches/${target}_${batch}${extension})
-    file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY)
-    list(APPEND compiled ${file})
-    set(begin ${end})
-  endforeach()
+  get_property(compiled GLOBAL PROPERTY WMTP_COMPILED_${target})
   set(${out} ${compiled} PARENT_SCOPE)
 endfunction()
 
-# wmtp_module(name [TORCH] [PCH target] [BATCH size] DEPENDS module... LIBS target...): the static library wmtp_<name>
-# made of all sources in this folder (cuda/ excepted: that is the plugin's). All modules reuse one of two precompiled
+# wmtp_module(name [TORCH] [PCH target] DEPENDS module... LIBS target...): the static library wmtp_<name>
+# made of all sources in this folder (cuda/ excepted: that is the plugin's), which stand in wmtp_batch(<name> ...) lines
+# before. All modules reuse one of two precompiled
 # headers, TORCH modules that with LibTorch. The DEPENDS lists are the architecture: tools/check_includes holds
 # #includes to them. Options of single sources are to be set before.
 function(wmtp_module name)
-  cmake_parse_arguments(ARG "TORCH" "PCH;BATCH" "DEPENDS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH" "PCH" "DEPENDS;LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/cuda/")
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
-  if(NOT ARG_BATCH)
-    set(ARG_BATCH 8)
-  endif()
-  wmtp_batches(compiled wmtp_${name} ${CMAKE_SOURCE_DIR}/src ${ARG_BATCH} ${sources})
+  wmtp_batched(compiled ${name} ${sources})
   add_library(wmtp_${name} STATIC ${compiled})
   target_include_directories(wmtp_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   foreach(dep ${ARG_DEPENDS})
@@ -95,21 +94,19 @@ function(wmtp_module name)
   endif()
 endfunction()
 
-# wmtp_test(name [TORCH] [BATCH size] [TIMEOUT s] [LIBS target...]): one test binary per module from
-# tests/<name>/*_test.cpp. Suites whose name ends in Multirank start real processes and are a ctest entry of their own.
+# wmtp_test(name [TORCH] [TIMEOUT s] [LIBS target...]): one test binary per module from all sources of this folder,
+# which stand in wmtp_batch(<name>_test ...) lines before. Suites whose name ends in Multirank start real processes and
+# are a ctest entry of their own.
 function(wmtp_test name)
-  cmake_parse_arguments(ARG "TORCH" "TIMEOUT;BATCH" "LIBS" ${ARGN})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${name}/*_test.cpp)
+  cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "LIBS" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   if(NOT sources)
-    return()
+    message(FATAL_ERROR "[build] wmtp_test(${name}): there are no sources in ${CMAKE_CURRENT_SOURCE_DIR}")
   endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 600)
   endif()
-  if(NOT ARG_BATCH)
-    set(ARG_BATCH 6)
-  endif()
-  wmtp_batches(compiled ${name}_test ${CMAKE_SOURCE_DIR}/tests ${ARG_BATCH} ${sources})
+  wmtp_batched(compiled ${name}_test ${sources})
   add_executable(${name}_test ${compiled})
   target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(${name}_test PRIVATE wmtp_${name} wmtp_test_support ${ARG_LIBS})

@@ -1,16 +1,17 @@
 #!/bin/bash
 # Makes dist/wmtp-<version>-linux-x86_64/, a folder that runs anywhere torch 2.11.0 is installed:
-#   bin/wmtp  lib/libwmtp_cuda.so (if built)  lib/*.so (ours)  lib/site-packages -> the target's  link-torch.sh
+#   bin/wmtp  bin/wmtp-bench, lib/libwmtp_cuda.so (if built)  lib/*.so (ours)  lib/site-packages -> the target's  link-torch.sh
 # --build DIR          build folder to take from (build)
 # --out DIR            where to put the folder (dist)
 # --site-packages DIR  makes the link now; else run link-torch.sh on the target
 # --with-tests         what the scripts in tests/gpu run besides
 # --programs A,B       these programs of the build folder's bin/ besides
 # --release            refuse a program with failpoints in it
+# shellcheck disable=SC2016  # $ORIGIN is for the loader, not for this shell
 set -euo pipefail
 cd "$(dirname "$0")/.."
-build=build out=dist site_packages= release=no named=
-tests_on_gpu=kernels_test,comm_test,wmtp_probe
+build=build out=dist site_packages='' release=no named=''
+tests_on_gpu=kernels_test,comm_test,wmtp_model_probe
 max_bytes=$((60 * 1024 * 1024))
 
 fail() { echo "[bundle] $*" >&2; exit 1; }
@@ -27,12 +28,13 @@ while [ $# -gt 0 ]; do
   esac
 done
 programs=("$build/bin/wmtp")
+[ ! -x "$build/bin/wmtp-bench" ] || programs+=("$build/bin/wmtp-bench")
 for name in $(tr , '\n' <<< "$named" | sort -u); do programs+=("$build/bin/$name"); done
 for program in "${programs[@]}"; do
   [ -x "$program" ] || fail "no $program: run make build first, or ninja -C $build $(basename "$program")"
 done
 for tool in patchelf strip ldd; do
-  command -v $tool > /dev/null || fail "$tool is missing: run tools/setup --dev"
+  command -v $tool > /dev/null || fail "$tool is missing: run tools/setup"
 done
 # The name of a failpoint that every build with failpoints has.
 if [ $release = yes ] && grep -qa 'save\.shard\.fsync' "$build/bin/wmtp"; then

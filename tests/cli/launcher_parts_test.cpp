@@ -116,15 +116,15 @@ TEST(RankEnvironment, SetsSeatAndDropsWhatAnotherLauncherLeft) {
   const std::vector<std::string> base{"HOME=/h",          "RANK=9",         "TORCHELASTIC_RUN_ID=x",
                                       "MASTER_PORT=1",    "PET_NNODES=2",   "WMTP_RUN_TOKEN=old",
                                       "CUDA_DEVICES=a=b", "NCCL_DEBUG=WARN"};
-  const RankSeat seat{.rank = 1,
-                      .world = 3,
-                      .restart_count = 2,
-                      .threads = 4,
-                      .grace_s = 7,
-                      .on_terminal = false,
-                      .run_token = "new",
-                      .rendezvous = "file:///d"};
-  const auto result = rank_environment(base, seat, std::vector<std::string>{"NCCL_DEBUG=INFO"});
+  const RankEnv env{.rank = 1,
+                    .world = 3,
+                    .restart_count = 2,
+                    .threads = 4,
+                    .grace_s = 7,
+                    .on_terminal = false,
+                    .run_token = "new",
+                    .rendezvous = "file:///d"};
+  const auto result = rank_environment(base, env, std::vector<std::string>{"NCCL_DEBUG=INFO"});
   for (const char* expected :
        {"HOME=/h", "CUDA_DEVICES=a=b", "NCCL_DEBUG=INFO", "RANK=1", "LOCAL_RANK=1", "WORLD_SIZE=3",
         "LOCAL_WORLD_SIZE=3", "GROUP_RANK=0", "WMTP_RUN_TOKEN=new", "WMTP_RENDEZVOUS=file:///d",
@@ -136,7 +136,7 @@ TEST(RankEnvironment, SetsSeatAndDropsWhatAnotherLauncherLeft) {
 }
 
 TEST(RankEnvironment, AThreadCountOfTheUserStays) {
-  RankSeat two_threads;
+  RankEnv two_threads;
   two_threads.threads = 2;
   const auto result =
       rank_environment(std::vector<std::string>{"OMP_NUM_THREADS=7"}, two_threads, {});

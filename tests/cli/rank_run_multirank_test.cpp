@@ -19,7 +19,7 @@ struct SlowToEnd {
 int body(comm::ProcessGroupSession& group) {
   group.connect();
   const SlowToEnd held;
-  return cli::telling_failures(group, [&group]() -> int {
+  return cli::broadcasting_failure(group, [&group]() -> int {
     group.gather_group().barrier("before");
     group.watchdog().enter("step", std::chrono::seconds(4));
     if (group.rank() == 1) throw Error(ErrorKind::data, "test", "a bad sample");

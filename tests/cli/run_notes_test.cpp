@@ -1,4 +1,4 @@
-#include "wmtp/cli/launcher/run_notes.h"
+#include "wmtp/cli/launcher/launch_notes.h"
 
 #include <gtest/gtest.h>
 

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "support/expect_error.h"
+#include "wmtp/comm/groups.h"
 #include "wmtp/tensor/dtype.h"
 
 namespace wmtp::test {

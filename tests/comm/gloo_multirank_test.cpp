@@ -7,6 +7,7 @@
 #include "comm/conformance.h"
 #include "support/expect_error.h"
 #include "support/multi_process.h"
+#include "wmtp/comm/groups.h"
 #include "wmtp/comm/self_test.h"
 #include "wmtp/comm/session.h"
 #include "wmtp/core/time.h"

@@ -1,4 +1,4 @@
-#include "wmtp/comm/launch_env.h"
+#include "wmtp/comm/launch/launch_env.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,8 @@
 
 #include "comm/conformance.h"
 #include "support/temp_dir.h"
-#include "wmtp/comm/launch_env.h"
+#include "wmtp/comm/groups.h"
+#include "wmtp/comm/launch/launch_env.h"
 #include "wmtp/tensor/cuda_plugin.h"
 
 namespace wmtp::test {

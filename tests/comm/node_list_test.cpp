@@ -1,4 +1,4 @@
-#include "wmtp/comm/node_list.h"
+#include "wmtp/comm/launch/node_list.h"
 
 #include <gtest/gtest.h>
 

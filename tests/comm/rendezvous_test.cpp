@@ -1,4 +1,4 @@
-#include "wmtp/comm/rendezvous.h"
+#include "wmtp/comm/launch/rendezvous.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
-#include "wmtp/comm/network.h"
-#include "wmtp/comm/private_folder.h"
+#include "wmtp/comm/launch/network.h"
+#include "wmtp/comm/launch/private_folder.h"
 #include "wmtp/core/failpoint.h"
 #include "wmtp/core/time.h"
 
@@ -44,7 +44,7 @@ RendezvousOptions within(int ms) {
 // "" where it went well, else exit code and text.
 std::string meet_with(const LaunchEnv& launch, const RendezvousOptions& options) {
   try {
-    meet(launch, options);
+    rendezvous(launch, options);
     return "";
   } catch (const Error& error) {
     return fmt::format("{} {}", static_cast<int>(exit_code(error.kind())), error.what());
@@ -59,7 +59,7 @@ std::vector<std::string> meet_all(const std::vector<LaunchEnv>& ranks,
   for (std::size_t i = 0; i < ranks.size(); ++i)
     running.push_back(std::async(std::launch::async, [&, i]() -> std::string {
       try {
-        meetings[i] = meet(ranks[i], options);
+        meetings[i] = rendezvous(ranks[i], options);
         meetings[i].store.set(fmt::format("test/{}", i), "here");
         for (std::size_t r = 0; r < ranks.size(); ++r)
           meetings[i].store.get(fmt::format("test/{}", r), milliseconds(5000));
@@ -74,7 +74,7 @@ std::vector<std::string> meet_all(const std::vector<LaunchEnv>& ranks,
 }
 
 TEST(Rendezvous, OneProcessNeedsNothing) {
-  const Rendezvous meeting = meet(LaunchEnv{}, {});
+  const Rendezvous meeting = rendezvous(LaunchEnv{}, {});
   meeting.store.set("key", "value");
   EXPECT_EQ(meeting.store.get("key", milliseconds(10)), "value");
   EXPECT_EQ(meeting.where, "one process");
@@ -98,7 +98,7 @@ TEST(Rendezvous, ByTcpOnLoopbackOnly) {
   if (!outside) GTEST_SKIP() << "this machine has only loopback";
   const int port = free_port();
   auto server = std::async(std::launch::async, [&] {
-    return meet(rank_of(0, 2, fmt::format("tcp://127.0.0.1:{}", port)), within(1500)).where;
+    return rendezvous(rank_of(0, 2, fmt::format("tcp://127.0.0.1:{}", port)), within(1500)).where;
   });
   while (!answers("127.0.0.1", port, 100)) std::this_thread::sleep_for(milliseconds(10));
   EXPECT_FALSE(answers(*outside, port, 300));
@@ -138,12 +138,12 @@ TEST(Rendezvous, WrongTokenBesideALiveRun) {
   const std::string url = fmt::format("tcp://127.0.0.1:{}", free_port());
   LaunchEnv intruder = rank_of(1, 2, url);
   intruder.token = "another token, another run";
-  auto server =
-      std::async(std::launch::async, [&] { return meet(rank_of(0, 2, url), within(20'000)); });
+  auto server = std::async(std::launch::async,
+                           [&] { return rendezvous(rank_of(0, 2, url), within(20'000)); });
   auto refused =
       std::async(std::launch::async, [&] { return meet_all({intruder}, within(1500))[0]; });
   EXPECT_THAT(refused.get(), testing::HasSubstr("another token"));
-  EXPECT_NO_THROW(meet(rank_of(1, 2, url), within(20'000)));
+  EXPECT_NO_THROW(rendezvous(rank_of(1, 2, url), within(20'000)));
   EXPECT_NO_THROW(server.get());
 }
 
@@ -151,7 +151,7 @@ TEST(Rendezvous, ForgedHelloIsRefused) {
   const Store store = Store::in_process();
   const LaunchEnv launch = rank_of(0, 2, "");
   store.set("hello/hello/1", std::string(64, '0'));
-  EXPECT_WMTP_ERROR(say_hello(store, launch, milliseconds(500)), ErrorKind::comm,
+  EXPECT_WMTP_ERROR(authenticate(store, launch, milliseconds(500)), ErrorKind::comm,
                     "the process that claims to be rank 1 does not know the run token");
 }
 
@@ -160,21 +160,22 @@ TEST(Rendezvous, SkippedHelloSeesNothing) {
   failpoint::configure({.spec = "comm.hello=skip", .rank = 0, .log_path = {}});
   const Store store = Store::in_process();
   store.set("hello/hello/1", std::string(64, '0'));
-  EXPECT_NO_THROW(say_hello(store, rank_of(0, 2, ""), milliseconds(500)));
+  EXPECT_NO_THROW(authenticate(store, rank_of(0, 2, ""), milliseconds(500)));
   failpoint::configure({});
 }
 
 TEST(Rendezvous, TwoProcessesOfOneRank) {
   const Store store = Store::in_process();
   store.add("hello/claim/1", 1);
-  EXPECT_WMTP_ERROR(say_hello(store, rank_of(1, 2, ""), milliseconds(500)), ErrorKind::config,
+  EXPECT_WMTP_ERROR(authenticate(store, rank_of(1, 2, ""), milliseconds(500)), ErrorKind::config,
                     "two processes claim to be rank 1");
 }
 
 TEST(Rendezvous, OccupiedPortIsNamed) {
   const Listener other = *listen_at("127.0.0.1", 0);
-  EXPECT_WMTP_ERROR(meet(rank_of(0, 2, fmt::format("tcp://127.0.0.1:{}", other.port)), within(500)),
-                    ErrorKind::config, fmt::format("port {} of 127.0.0.1 is occupied", other.port));
+  EXPECT_WMTP_ERROR(
+      rendezvous(rank_of(0, 2, fmt::format("tcp://127.0.0.1:{}", other.port)), within(500)),
+      ErrorKind::config, fmt::format("port {} of 127.0.0.1 is occupied", other.port));
   ::close(other.fd);
 }
 
@@ -241,7 +242,7 @@ TEST(Rendezvous, ALateDoubleLeavesAlone) {
   const Store store = Store::in_process();
   store.set("hello/verdict", "ok");
   store.add("hello/claim/1", 1);
-  EXPECT_WMTP_ERROR(say_hello(store, rank_of(1, 2, ""), milliseconds(500)), ErrorKind::config,
+  EXPECT_WMTP_ERROR(authenticate(store, rank_of(1, 2, ""), milliseconds(500)), ErrorKind::config,
                     "two processes claim to be rank 1");
   EXPECT_EQ(store.get("hello/verdict", milliseconds(10)), "ok");
 }
@@ -268,9 +269,9 @@ TEST(Rendezvous, AgentThatDoesNotAnswer) {
   launch.store_ports = {mute.port};
   launch.torch_version_hint = "2.4.1";
   const auto start = Clock::now();
-  EXPECT_WMTP_ERROR(meet(launch, within(800)), ErrorKind::config,
+  EXPECT_WMTP_ERROR(rendezvous(launch, within(800)), ErrorKind::config,
                     "torchrun's agent (of torch 2.4.1) at 127.0.0.1");
-  EXPECT_WMTP_ERROR(meet(launch, within(100)), ErrorKind::config,
+  EXPECT_WMTP_ERROR(rendezvous(launch, within(100)), ErrorKind::config,
                     "WMTP_RENDEZVOUS=tcp://HOST:PORT");
   EXPECT_LT(seconds_since(start), 5);
   ::close(mute.fd);
@@ -279,13 +280,14 @@ TEST(Rendezvous, AgentThatDoesNotAnswer) {
 TEST(Rendezvous, BadAddresses) {
   for (const char* url : {"tcp://host", "tcp://:1", "tcp://h:0", "tcp://h:70000", "tcp://h:1x",
                           "file://relative", "udp://x:1"})
-    EXPECT_WMTP_ERROR(meet(rank_of(0, 2, url), within(100)), ErrorKind::config, "WMTP_RENDEZVOUS");
+    EXPECT_WMTP_ERROR(rendezvous(rank_of(0, 2, url), within(100)), ErrorKind::config,
+                      "WMTP_RENDEZVOUS");
 }
 
 TEST(Rendezvous, SharedFoldersAreRefused) {
   const test::TempDir dir;
   ::chmod(dir.path().c_str(), 0777);
-  EXPECT_WMTP_ERROR(meet(rank_of(0, 2, "file://" + dir.path().string()), within(100)),
+  EXPECT_WMTP_ERROR(rendezvous(rank_of(0, 2, "file://" + dir.path().string()), within(100)),
                     ErrorKind::config, "only you can write to");
   std::filesystem::create_symlink(dir.path(), dir / "link");
   EXPECT_WMTP_ERROR(make_private_folder(dir / "link"), ErrorKind::config, "only you can write to");
@@ -294,8 +296,9 @@ TEST(Rendezvous, SharedFoldersAreRefused) {
 TEST(Rendezvous, UnknownInterface) {
   RendezvousOptions options = within(100);
   options.interface = "nosuch0";
-  EXPECT_WMTP_ERROR(meet(rank_of(0, 2, fmt::format("tcp://127.0.0.1:{}", free_port())), options),
-                    ErrorKind::config, "can be one of:");
+  EXPECT_WMTP_ERROR(
+      rendezvous(rank_of(0, 2, fmt::format("tcp://127.0.0.1:{}", free_port())), options),
+      ErrorKind::config, "can be one of:");
   EXPECT_EQ(interface_address("lo"), "127.0.0.1");
 }
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "support/temp_dir.h"
-#include "wmtp/comm/network.h"
+#include "wmtp/comm/launch/network.h"
 
 namespace wmtp::comm {
 namespace {

@@ -49,7 +49,7 @@ void run_steps(milliseconds step_limit,
         write_file(worker_folder() + "/running" + std::to_string(session->rank()), "");
     }
   } catch (const Error& error) {
-    leave_like_main(session->settle(error));
+    leave_like_main(session->agree_on_failure(error));
   }
 }
 

@@ -1,4 +1,4 @@
-#include "wmtp/comm/watchdog.h"
+#include "wmtp/comm/watch/watchdog.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 #include <future>
 
 #include "support/temp_dir.h"
-#include "wmtp/comm/heartbeat.h"
-#include "wmtp/comm/rank_state.h"
+#include "wmtp/comm/watch/heartbeat.h"
+#include "wmtp/comm/watch/rank_state.h"
 #include "wmtp/core/time.h"
 
 namespace wmtp::comm {

@@ -10,7 +10,7 @@
 
 #include "support/temp_dir.h"
 #include "wmtp/config/load.h"
-#include "wmtp/config/problems.h"
+#include "wmtp/config/yaml/problems.h"
 
 namespace wmtp::config {
 

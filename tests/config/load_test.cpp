@@ -265,7 +265,6 @@ TEST_F(DerivedTest, FromSeveralKeys) {
   EXPECT_THROW(accumulation_steps(config, 3), Error);
   EXPECT_EQ(compute_dtypes(config.distributed.fsdp).param, DType::fp32);
   EXPECT_EQ(policy_name(config), "llama_3_1_8b");
-  EXPECT_EQ(tokenizer_location(config).text, "meta/Llama-3.1-8B/");
   EXPECT_EQ(lora_learning_rate(config), 1e-5);
 }
 

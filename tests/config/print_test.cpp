@@ -6,9 +6,9 @@
 #include "config/config_fixture.h"
 #include "support/paths.h"
 #include "wmtp/config/canonical.h"
-#include "wmtp/config/describe.h"
-#include "wmtp/config/inert_keys.h"
-#include "wmtp/config/schema.h"
+#include "wmtp/config/rules/inert_keys.h"
+#include "wmtp/config/tables/describe.h"
+#include "wmtp/config/tables/schema.h"
 #include "wmtp/core/rng.h"
 
 namespace wmtp::config {

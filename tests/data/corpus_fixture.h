@@ -6,9 +6,16 @@
 #include "data/fake_tokenizer.h"
 #include "support/temp_dir.h"
 #include "wmtp/data/corpus.h"
-#include "wmtp/data/dataset.h"
+#include "wmtp/data/index/row_schema.h"
+#include "wmtp/data/plan/dataset.h"
 
 namespace wmtp::data::test {
+
+inline Row row_of(std::string_view instruction, std::string_view input, std::string_view output) {
+  Row row;
+  row.instruction = instruction, row.input = input, row.output = output;
+  return row;
+}
 
 struct CorpusFixture {
   wmtp::test::TempDir dir;

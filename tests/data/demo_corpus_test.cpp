@@ -7,7 +7,7 @@
 #include "support/temp_dir.h"
 #include "wmtp/core/json.h"
 #include "wmtp/data/corpus.h"
-#include "wmtp/data/dataset.h"
+#include "wmtp/data/plan/dataset.h"
 #include "wmtp/data/summary.h"
 
 namespace wmtp::data {

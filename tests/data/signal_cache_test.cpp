@@ -1,5 +1,5 @@
 // Signals on disk: what comes back, what a killed writer leaves, writers side by side.
-#include "wmtp/data/signal_cache.h"
+#include "wmtp/data/plan/signal_cache.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
 #include "wmtp/core/checksum.h"
-#include "wmtp/data/collate.h"
-#include "wmtp/data/loader.h"
+#include "wmtp/data/plan/collate.h"
+#include "wmtp/data/plan/loader.h"
 
 namespace wmtp::data {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "wmtp/storage/descriptor.h"
+#include "wmtp/storage/open_file.h"
 
 namespace wmtp::fuzz {
 
@@ -45,7 +45,7 @@ class MemoryFile {
   explicit MemoryFile(Bytes bytes);
   std::filesystem::path path() const;  // valid as long as this object
  private:
-  storage::Descriptor file_;
+  UniqueFd file_;
 };
 
 }  // namespace wmtp::fuzz

@@ -1,7 +1,7 @@
 #include "fuzz/fuzz.h"
 #include "wmtp/core/error.h"
-#include "wmtp/data/index_rows.h"
-#include "wmtp/data/json_scan.h"
+#include "wmtp/data/index/index_rows.h"
+#include "wmtp/data/index/json_scan.h"
 
 namespace {
 

@@ -10,9 +10,9 @@ WMTP_FUZZ_TARGET(manifest) {
   const std::size_t digits = text.size();
   text.append(64, '0').append("\"}\n");
   text.replace(digits, 64, sha256_hex(text));
-  commit::Manifest read = commit::parse_manifest(text, "folder");
+  checkpoint::Manifest read = checkpoint::parse_manifest(text, "folder");
   fuzz::require_whole(read);
-  const std::string again = commit::to_text(read);
-  commit::Manifest twice = commit::parse_manifest(again, "folder");
-  fuzz::require(commit::to_text(twice) == again, "a manifest that does not come back");
+  const std::string again = checkpoint::to_text(read);
+  checkpoint::Manifest twice = checkpoint::parse_manifest(again, "folder");
+  fuzz::require(checkpoint::to_text(twice) == again, "a manifest that does not come back");
 }

@@ -1,5 +1,5 @@
 #include "fuzz/section_input.h"
-#include "wmtp/data/row_index.h"
+#include "wmtp/data/index/row_index.h"
 
 WMTP_FUZZ_TARGET(row_index) {
   using namespace wmtp;

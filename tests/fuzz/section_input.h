@@ -7,7 +7,7 @@
 
 #include "fuzz/fuzz.h"
 #include "wmtp/core/checksum.h"
-#include "wmtp/data/section_file.h"
+#include "wmtp/data/sections/section_file.h"
 
 namespace wmtp::fuzz {
 

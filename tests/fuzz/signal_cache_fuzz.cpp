@@ -5,7 +5,7 @@
 #include "support/temp_dir.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/error.h"
-#include "wmtp/data/signal_cache.h"
+#include "wmtp/data/plan/signal_cache.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 #include "fuzz/section_input.h"
-#include "wmtp/data/token_cache.h"
+#include "wmtp/data/tokens/token_cache.h"
 
 WMTP_FUZZ_TARGET(token_cache) {
   using namespace wmtp;

@@ -1,5 +1,5 @@
 #include "fuzz/tokenizer_use.h"
-#include "wmtp/tokenizer/hf_tokenizer.h"
+#include "wmtp/tokenizer/bpe/hf_tokenizer.h"
 
 WMTP_FUZZ_TARGET(tokenizer_json) {
   using namespace wmtp;

@@ -1,5 +1,5 @@
 #include "fuzz/tokenizer_use.h"
-#include "wmtp/tokenizer/sentencepiece.h"
+#include "wmtp/tokenizer/sentencepiece/sentencepiece.h"
 
 WMTP_FUZZ_TARGET(tokenizer_model) {
   using namespace wmtp;

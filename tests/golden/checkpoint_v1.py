@@ -1,5 +1,5 @@
 """Makes tests/golden/checkpoint_v1: a checkpoint of format version 1, written once by 3 ranks and never again. Later
-versions must load it. Usage: checkpoint_v1.py BUILD/bin/wmtp_commit_probe"""
+versions must load it. Usage: checkpoint_v1.py BUILD/bin/wmtp_checkpoint_probe"""
 import subprocess
 import sys
 import tempfile

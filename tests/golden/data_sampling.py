@@ -72,7 +72,7 @@ def quotas(n, weights, counts):
     total = 0.0
     for b in active:
         total += weights[b]
-    q = {b: 0 for b in counts}
+    q = dict.fromkeys(counts, 0)
     for b in active:
         q[b] = math.floor(n * (weights[b] / total) + 1e-9)
     order = sorted(active, key=lambda b: -counts[b])

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Speed and memory on a GPU against PyTorch FSDP2, both sides in one run: tests/gpu/measure.sh BUNDLE OUT_DIR
 # One JSON line per measurement in OUT_DIR/measure.jsonl; failures are said and do not end the run.
+# shellcheck disable=SC2086  # the variables of commands hold several words each
 set -u
 bundle=$(readlink -f "$1") out=$2
 here=$(dirname "$(readlink -f "$0")")

@@ -66,7 +66,7 @@ done <<< "$models"
 train refused cuda bf16 micro 48 4 2 13 130
 refused="ok      an odd head_dim is refused with 78"
 [ "$(cat runs/refused.code)" = 78 ] || { refused="FAILED  an odd head_dim ended with $(cat runs/refused.code)"; failed=1; }
-python3 - "$work/runs" "$models" > "$out/table.txt" << 'EOF'
+python3 - "$work/runs" "$models" > "$out/table.txt" << 'EOF' || failed=1
 import json, sys
 from pathlib import Path
 runs, models = Path(sys.argv[1]), sys.argv[2]
@@ -102,7 +102,6 @@ for line in models.splitlines():
     print(f"{name:14} {dim:>5} {heads:>5} {kv:>3} {e:>4} {ffn:>4}  {shown:17} {fp32:21} {bf16}")
 sys.exit(failed)
 EOF
-[ $? = 0 ] || failed=1
 echo "$ops"
 grep -h '^shapes gpu' "$out"/ops-*.log
 cat "$out/table.txt"

@@ -2,6 +2,7 @@
 # The four stages trained on a GPU, from a bundle: tests/gpu/stages.sh BUNDLE OUT_DIR
 # One rank with NCCL, then two ranks that share the GPU over Gloo, then recipes: LoRA with dropout, fp16, bf16_sr,
 # offload, kill and resume. Each part says ok or FAILED with its last validation loss. Exit 1 if any failed.
+# shellcheck disable=SC2329  # part calls the functions by their names
 set -u
 bundle=$(readlink -f "$1") out=$(readlink -m "$2")
 here=$(dirname "$(readlink -f "$0")")

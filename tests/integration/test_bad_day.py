@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from tiny_runs import TinyRuns, environment, error_of, metrics, wait_for, wait_for_hit
+from tiny_runs import TinyRuns, environment, error_of, metrics, wait_for_hit
 
 SLOW = "step.begin:nth=1+=sleep:100"
 

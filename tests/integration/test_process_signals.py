@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from tiny_runs import TinyRuns, children, environment, metrics, wait_for, wait_for_hit
+from tiny_runs import TinyRuns, children, environment, metrics, wait_for
 
 STEPS = 30
 SLOW = "step.begin:nth=1+=sleep:50"

@@ -65,7 +65,7 @@ def test_a_stop_is_saved_again_if_that_fails_once(runs):
     assert process.returncode == 80 and "save.shard.open" in hits.read_text(), text
     (step,) = runs.steps("halted")
     assert events(text, "saved")[-1]["step"] == step
-    done = runs.run("halted")
+    runs.run("halted")
     assert state_hash(runs.checkpoint("halted", 20)) == state_hash(runs.checkpoint("calm", 20))
 
 

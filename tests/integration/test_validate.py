@@ -121,7 +121,7 @@ def test_an_estimate_is_close(wmtp, runs, tmp_path):
                 data_sampling__n_samples=None, models__policy__tokenizer_path=str(runs.fresh))
     shutil.copy(runs.fresh / "text.txt", tmp_path)
     about = told(wmtp, runs, **data)
-    runs.run("text", training__max_steps=1, **{k: v for k, v in data.items()})
+    runs.run("text", training__max_steps=1, **data)
     exactly = told(wmtp, runs, **data)
     assert exactly["indexed"] and abs(about["rows"] - exactly["rows"]) <= 0.1 * exactly["rows"] + 1
     with gzip.open(tmp_path / "train.jsonl.gz", "wb") as packed:

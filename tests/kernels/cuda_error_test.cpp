@@ -1,7 +1,7 @@
 // Which CUDA errors a launcher may try again after (exit code 75), and which never.
 #include <gtest/gtest.h>
 
-#include "wmtp/kernels/cuda_launch.h"
+#include "wmtp/kernels/support/cuda_launch.h"
 #include "wmtp/tensor/cuda_error.h"
 
 namespace wmtp::kernels {

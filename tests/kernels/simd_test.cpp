@@ -8,7 +8,7 @@
 
 #include "support/expect_error.h"
 #include "tests/kernels/op_matrix.h"
-#include "wmtp/kernels/simd_level.h"
+#include "wmtp/kernels/support/simd_level.h"
 #include "wmtp/kernels/swiglu.h"
 
 namespace wmtp::kernels::cpu {

@@ -54,7 +54,8 @@ Row present(const std::vector<std::optional<double>>& heads) {
   return out;
 }
 
-TEST(MtpLoss, V01) {
+// Vector V01.
+TEST(MtpLoss, WithoutWeightsIsTheMeanOverHeads) {
   const Row sums = flat_sums();
   const MtpLoss loss = *mtp_loss(sums, Normalization::tokens);
   EXPECT_EQ((Row{sums[kNumTargets], sums[4 + kNumTargets], sums[8 + kNumTargets]}), (Row{3, 3, 2}));
@@ -63,7 +64,8 @@ TEST(MtpLoss, V01) {
   EXPECT_NEAR(loss.weighted, 4, kTolerance);
 }
 
-TEST(MtpLoss, V02V03) {
+// Vectors V02, V03.
+TEST(MtpLoss, WeightsByPositionOverTokensOrWeights) {
   const MtpLoss tokens = *mtp_loss(two_d_sums(), Normalization::tokens);
   EXPECT_NUMBERS(present(tokens.weighted_heads), (Row{2.833333, 5.666667, 9.5}), kTolerance);
   EXPECT_NEAR(tokens.weighted, 6, kTolerance);
@@ -73,14 +75,16 @@ TEST(MtpLoss, V02V03) {
   EXPECT_NEAR(weights.weighted, 4.539683, kTolerance);
 }
 
-TEST(MtpLoss, V04) {
+// Vector V04.
+TEST(MtpLoss, WeightsByHeadUnderEveryNormalization) {
   const Row sums = given_sums(kColumns);
   EXPECT_NEAR(mtp_loss(sums, Normalization::tokens)->weighted, 2.388889, kTolerance);
   EXPECT_NEAR(mtp_loss(sums, Normalization::weights)->weighted, 4, kTolerance);
   EXPECT_NEAR(mtp_loss(sums, Normalization::weights_joint)->weighted, 3.8, kTolerance);
 }
 
-TEST(MtpLoss, V06HeadsWithoutTargets) {
+// Vector V06.
+TEST(MtpLoss, HeadsWithoutTargetsDoNotCount) {
   const Row sums{3, 3, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0};
   const MtpLoss loss = *mtp_loss(sums, Normalization::tokens);
   EXPECT_EQ(present(loss.weighted_heads).size(), 1u);
@@ -90,7 +94,8 @@ TEST(MtpLoss, V06HeadsWithoutTargets) {
   EXPECT_FALSE(mtp_loss(Row{0, 0, 0, 0}, Normalization::tokens));
 }
 
-TEST(MtpLoss, V07) {
+// Vector V07.
+TEST(MtpLoss, GradientOfOneWeightedTarget) {
   const Tensor logits = packed({{.5, -1, 2}}).view({1, 3}), nll = at::zeros({1}, at::kDouble);
   // H' = 3 heads of N_k = 3.
   const double scale = head_scales(Row{3, 3, 3}, Normalization::tokens)[0];
@@ -101,7 +106,8 @@ TEST(MtpLoss, V07) {
 }
 
 // Sums of parts, however grouped.
-TEST(MtpLoss, V08) {
+// Vector V08.
+TEST(MtpLoss, SumsOfPartsGiveTheWholeHoweverGrouped) {
   const Row parts_s{6, 10, 0, 12}, parts_n{3, 1, 0, 4};
   Row sums(4, 0);
   for (std::size_t i = 0; i < 4; ++i) {
@@ -112,7 +118,8 @@ TEST(MtpLoss, V08) {
 }
 
 // What rho1 selects in example A (tests/weighting/rho1_test.cpp) as losses.
-TEST(MtpLoss, V29V30) {
+// Vectors V29, V30.
+TEST(MtpLoss, SelectionsOfRho1AsLosses) {
   const Row always = given_sums({{1, 1, 1}, {0, 1, 1}, {0, 1}});
   EXPECT_NEAR(mtp_loss(always, Normalization::weights)->weighted, 4.666667, kTolerance);
   EXPECT_NEAR(mtp_loss(always, Normalization::tokens)->weighted, 2.944444, kTolerance);
@@ -129,7 +136,8 @@ TEST(MtpLoss, V29V30) {
   EXPECT_NEAR(loss({{1, 0, 1}, {1, 0, 1}, {0, 1}}), 4.333333, kTolerance);  // difficult
 }
 
-TEST(MtpLoss, V50V51) {
+// Vectors V50, V51.
+TEST(MtpLoss, SumsOfRanksAndTheJointLoss) {
   for (const std::vector<Row>& ranks : {std::vector<Row>{{6, 6, 3, 3, 10, 10, 1, 1}},
                                         {{6, 6, 3, 3}, {10, 10, 1, 1}},
                                         {{6, 6, 3, 3}, {10, 10, 1, 1}, {}}}) {

@@ -35,13 +35,15 @@ double pair_loss(double gap) {
       .loss.item<double>();
 }
 
-TEST(Pairwise, V36) {
+// Vector V36.
+TEST(Pairwise, LossFallsWithTheGap) {
   EXPECT_NEAR(pair_loss(.5), .474077, kTolerance);
   EXPECT_NEAR(pair_loss(0), .693147, kTolerance);
   EXPECT_NEAR(pair_loss(-.5), .974077, kTolerance);
 }
 
-TEST(ValueLoss, V37) {
+// Vector V37.
+TEST(ValueLoss, MseAndHuberBySequenceAndByToken) {
   const Tensor values = packed({{.2, .6}, {.5}});
   const auto docs = responses({{1, 1}, {1}}, {1, 0});
   const ValueCounts counts{.sequences = 2, .tokens = 3};
@@ -57,7 +59,8 @@ TEST(ValueLoss, V37) {
   EXPECT_NEAR(value_loss(options, values, docs, counts).loss.item<double>(), .32, kTolerance);
 }
 
-TEST(ValueLoss, V38V39) {
+// Vectors V38, V39.
+TEST(ValueLoss, LambdaReturnsAndTheirLoss) {
   const auto docs = responses({{1, 1, 1, 1}}, {1});
   EXPECT_NUMBERS(numbers(value_targets(returns(.95), packed({{.5, .5, .5, .5}}), docs)),
                  (Row{.9286875, .95125, .975, 1}), kTolerance);
@@ -73,7 +76,8 @@ TEST(ValueLoss, V38V39) {
   EXPECT_NEAR(loss(ValueLossFn::huber), .134611, kTolerance);
 }
 
-TEST(LambdaSchedules, V40) {
+// Vector V40.
+TEST(LambdaSchedules, LinearCosineConstantAndAtOnce) {
   LambdaSchedule schedule;
   const auto run = [&] {
     Row out;

@@ -23,7 +23,8 @@ Tensor roles(const std::vector<int>& role) {
   return at::tensor(role, at::kInt).to(at::kByte);
 }
 
-TEST(Critic, V41) {
+// Vector V41.
+TEST(Critic, AccuracyMarginAndAucOfPairs) {
   const std::vector<Row> values{{.9}, {.2}, {.6}, {.6}, {.4}, {.5}};
   const auto docs = responses(std::vector<MaskRow>(6, {1}), Row(6, 0));
   const Row sums =
@@ -37,7 +38,8 @@ TEST(Critic, V41) {
   EXPECT_EQ(*metrics.positive.token_variance, 0);
 }
 
-TEST(Critic, V42) {
+// Vector V42.
+TEST(Critic, StatisticsOfTheValuesOfASequence) {
   const auto docs = responses({{1, 1, 1}, {0, 1, 1, 1, 1, 0}}, {0, 0});
   for (const DType dtype : {kFloat64, kFloat32}) {
     const Tensor stats =

@@ -70,7 +70,7 @@ TEST(Gradients, EqualDirectionalDifferences) {
     std::uint64_t seed = 0;
     for (const auto& [name, param] : problem.params) {
       direction[name] = at::empty({param.numel()}, at::kDouble);
-      draw_weights({"d/" + name + "/d", {param.numel(), 1}}, ++seed, 1.0, 0, direction[name]);
+      random_init({"d/" + name + "/d", {param.numel(), 1}}, ++seed, 1.0, 0, direction[name]);
       direction[name] = direction[name].view(param.sizes());
       slope += direction[name].mul(at_point.weights().grad(name)).sum().item<double>();
     }

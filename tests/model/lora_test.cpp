@@ -121,7 +121,7 @@ TEST(Lora, StartsAsTheBase) {
       for (const auto& param : unit.params)
         if (param.name.find("lora_") != std::string::npos) {
           const Tensor values = at::empty({param.numel()}, at::kDouble);
-          draw_weights(param, 3, 0.02, 0, values);
+          random_init(param, 3, 0.02, 0, values);
           EXPECT_EQ(values.abs().max().item<double>() > 0, param.name.ends_with("lora_A.weight"))
               << param.name;
           adapted.params[param.name] = values.view(param.shape);

@@ -15,7 +15,7 @@ namespace {
 
 Tensor random(std::vector<std::int64_t> shape, const std::string& name) {
   Tensor flat = at::empty({layout::ParamSpec{name, shape}.numel()}, at::kDouble);
-  draw_weights({name, shape}, 1, 0.5, 0, flat);
+  random_init({name, shape}, 1, 0.5, 0, flat);
   return flat.view(shape);
 }
 

@@ -65,19 +65,32 @@ TEST(ValueHead, CountsAreThoseOfTheDefinition) {
   EXPECT_WMTP_ERROR(value_head_type("conv"), ErrorKind::config, "conv");
 }
 
-TEST(MetaNames, EveryParameterGoesThereAndBack) {
-  std::set<std::string> seen;
-  for (const auto& unit : model_units(preset("micro")))
-    for (const auto& param : unit.params) {
-      const auto meta = to_meta_name(param.name);
-      ASSERT_TRUE(meta) << param.name;
-      EXPECT_TRUE(seen.insert(*meta).second) << *meta;
-      EXPECT_EQ(from_meta_name(*meta), param.name);
-    }
-  EXPECT_TRUE(seen.contains("tok_embeddings.weight"));
-  EXPECT_TRUE(seen.contains("output.weight"));
-  EXPECT_TRUE(seen.contains("layers.2.feed_forward.w3.weight"));
-  EXPECT_TRUE(seen.contains("extra_heads.2.attention_norm.weight"));
+// Meta's names of a model with that many layers and extra heads.
+std::vector<std::string> meta_names(std::int64_t num_layers, std::int64_t num_extra_heads) {
+  std::vector<std::string> names = {"tok_embeddings.weight", "norm.weight", "output.weight"};
+  const auto add_block = [&names](const std::string& block) {
+    for (const char* part :
+         {"attention.wq", "attention.wk", "attention.wv", "attention.wo", "feed_forward.w1",
+          "feed_forward.w2", "feed_forward.w3", "attention_norm", "ffn_norm"})
+      names.push_back(block + "." + part + ".weight");
+  };
+  for (std::int64_t i = 0; i < num_layers; ++i) add_block("layers." + std::to_string(i));
+  for (std::int64_t i = 0; i < num_extra_heads; ++i) add_block("extra_heads." + std::to_string(i));
+  return names;
+}
+
+TEST(MetaNames, NameEveryParameterOnce) {
+  const ModelConfig micro = preset("micro");
+  std::set<std::string> mapped, params;
+  for (const std::string& meta : meta_names(micro.num_layers(), micro.num_extra_heads())) {
+    const auto name = from_meta_name(meta);
+    ASSERT_TRUE(name) << meta;
+    EXPECT_TRUE(mapped.insert(*name).second) << meta;
+  }
+  for (const auto& unit : model_units(micro))
+    for (const auto& param : unit.params) params.insert(param.name);
+  EXPECT_EQ(mapped, params);
+  EXPECT_FALSE(from_meta_name("layers.0.attention.wx.weight"));
 }
 
 TEST(MetaNames, OnlyQueryAndKeyRowsAreInterleaved) {

@@ -25,7 +25,8 @@ struct OneParameter {
   double value() const { return master[0].item<double>(); }
 };
 
-TEST(AdamW, V43) {
+// Vector V43.
+TEST(AdamW, TwoStepsFromZeroMoments) {
   OneParameter one;
   one.step(.5);
   EXPECT_NEAR(one.value(), .899000002, 1e-8);
@@ -44,7 +45,8 @@ TEST(AdamW, ABadStepChangesNothing) {
   EXPECT_EQ(one.adamw.applied_steps().item<std::int64_t>(), 2);
 }
 
-TEST(Clip, V44) {
+// Vector V44.
+TEST(Clip, ScalesToTheMaximumNormOnlyAboveIt) {
   const Tensor squared = at::full({}, 25.0, at::kDouble);
   EXPECT_NEAR(3 * clip_scale(squared, 1, at::kDouble).item<double>(), .59999988, 1e-7);
   EXPECT_EQ(clip_scale(squared, 10, at::kDouble).item<double>(), 1.0);

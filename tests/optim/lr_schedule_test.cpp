@@ -17,7 +17,8 @@ void expect_near(const std::vector<double>& got, const std::vector<double>& want
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 2e-6) << i;
 }
 
-TEST(LrSchedule, V45) {
+// Vector V45.
+TEST(LrSchedule, WarmUpThenCosineLinearAndExponential) {
   const std::vector<std::int64_t> steps{0, 1, 2, 6, 9};
   expect_near(factors(ScheduleType::cosine, 10, 2, .1, steps), {.333333, .666667, 1, .55, .134254});
   expect_near(factors(ScheduleType::linear, 10, 2, .1, steps), {.333333, .666667, 1, .55, .2125});
@@ -25,7 +26,8 @@ TEST(LrSchedule, V45) {
               {.333333, .666667, 1, .316228, .133352});
 }
 
-TEST(LrSchedule, V46) {
+// Vector V46.
+TEST(LrSchedule, CosineToZeroAndASingleStepWithoutWarmUp) {
   expect_near(factors(ScheduleType::cosine, 4, 0, 0, {0, 1, 2, 3}), {1, .853553, .5, .146447});
   EXPECT_EQ(warmup_steps(1, 0, 5), 0);
   expect_near(factors(ScheduleType::constant, 1, warmup_steps(1, 0, 5), 0, {0}), {1});

@@ -1,28 +1,24 @@
-// Which weights are gathered when: prefetch, slots, and frozen weights stored in another dtype.
+// Which weights are gathered when: prefetch, slots, kept units, the order of passes, and frozen
+// weights stored in another dtype.
 #include <ATen/ops/full_like.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "parallel/block_units.h"
 #include "parallel/recording_communicator.h"
+#include "support/expect_error.h"
 #include "wmtp/parallel/runtime.h"
 
 namespace wmtp::parallel {
 namespace {
 
-using test::RecordingCommunicator;
+using test::kBlocks;
+using test::make_units;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-constexpr int kBlocks = 5;
-
-// A root and five blocks of 256, 512, ... elements: shards are rounded up to 128.
-std::vector<layout::UnitSpec> make_units(bool trained = true) {
-  std::vector<layout::UnitSpec> units{{"root", {{"root.w", {256}, trained}}, /*kept=*/true}};
-  for (int block = 0; block < kBlocks; ++block)
-    units.push_back({"block" + std::to_string(block),
-                     {{"block" + std::to_string(block) + ".w", {256 * (block + 1)}, trained}}});
-  return units;
-}
+using wmtp::test::RecordingCommunicator;
 
 class GathererTest : public ::testing::Test {
  protected:
@@ -146,6 +142,145 @@ TEST_F(GathererTest, TheComputeDtypeIsUsedWhereItLies) {
   Runtime& runtime = make(make_units(/*trained=*/false), options);
   EXPECT_EQ(runtime.buffer_bytes(), 0);
   EXPECT_TRUE(runtime.acquire(UnitId(1), false).frozen.is_alias_of(runtime.states()[1].frozen));
+}
+
+// Each gather starts while the unit before it is still to be waited for, in the order of the pass:
+// backward its own.
+TEST_F(GathererTest, UnitsAreFetchedInTheOrderOfTheirUse) {
+  Runtime& runtime = make(Strategy::full_shard, 1, 1);
+  step();
+  EXPECT_EQ(RecordingCommunicator::story(forward_),
+            "+256 -256 +512 -512 +768 -768 +1024 -1024 +1280 -1280");
+  runtime.weights_changed();
+  step();
+  EXPECT_EQ(RecordingCommunicator::story(forward_),
+            "+256 +512 -256 +768 -512 +1024 -768 +1280 -1024 -1280");
+  // Blocks 4 and 3 still lie in the two slots.
+  EXPECT_EQ(RecordingCommunicator::story(backward_), "+768 +512 -768 +256 -512 -256");
+}
+
+TEST_F(GathererTest, SlotsAreReusedAndNoMoreThanPrefetchNeeds) {
+  for (const auto& [forward, backward, slots] : {std::tuple(0, 0, 2u), {1, 1, 2u}, {1, 3, 4u}}) {
+    Runtime& runtime = make(Strategy::full_shard, forward, backward);
+    std::set<const void*> places;
+    for (int pass = 0; pass < 2; ++pass) {
+      runtime.weights_changed();
+      runtime.begin_micro_batch(/*last=*/true);
+      for (const bool is_backward : {false, true})
+        for (int i = 1; i <= kBlocks; ++i) {
+          const UnitId unit(is_backward ? kBlocks + 1 - i : i);
+          places.insert(runtime.acquire(unit, is_backward).trained.data_ptr());
+          runtime.release(unit);
+        }
+    }
+    EXPECT_EQ(places.size(), slots) << forward << " " << backward;
+  }
+}
+
+TEST_F(GathererTest, MoreUnitsThanSlotsAtOnceAreRefused) {
+  Runtime& runtime = make(Strategy::full_shard, 0, 0);
+  runtime.begin_micro_batch(/*last=*/true);
+  runtime.acquire(UnitId(1), false);
+  runtime.acquire(UnitId(2), false);
+  EXPECT_WMTP_ERROR(runtime.acquire(UnitId(3), false), ErrorKind::internal, "gather slots");
+}
+
+// The root stands at both ends of a pass: one gather for all its uses, and no slot of the blocks.
+TEST_F(GathererTest, KeptUnitsAreGatheredOnceAndStandOutsideTheOrder) {
+  for (const Strategy strategy : {Strategy::full_shard, Strategy::shard_grad_op}) {
+    Runtime& runtime = make(strategy, 1, 1);
+    step();
+    use(0, true);
+    use(0, false);
+    EXPECT_THAT(group_.take(), IsEmpty()) << name_of(strategy);
+    const void* place = runtime.acquire(UnitId(0), false).trained.data_ptr();
+    runtime.release(UnitId(0));
+    runtime.weights_changed();
+    runtime.begin_micro_batch(/*last=*/true);
+    for (int unit = 1; unit <= kBlocks; ++unit) {
+      const Tensor block = runtime.acquire(UnitId(unit), false).trained;
+      EXPECT_NE(block.data_ptr(), place);
+      use(0, false);  // in the midst of the pass: the order of the blocks is not disturbed
+      runtime.release(UnitId(unit));
+    }
+    // One gather of the root besides those of the blocks.
+    EXPECT_EQ(started(group_.take()).size(), 1u + kBlocks) << name_of(strategy);
+    EXPECT_EQ(runtime.acquire(UnitId(0), false).trained.data_ptr(), place);
+    runtime.release(UnitId(0));
+  }
+}
+
+TEST_F(GathererTest, APassInAnotherOrderIsRefused) {
+  Runtime& runtime = make(Strategy::full_shard, 1, 1);
+  step();
+  runtime.begin_micro_batch(/*last=*/true);
+  use(1, false);
+  EXPECT_WMTP_ERROR(runtime.acquire(UnitId(3), false), ErrorKind::internal, "another order");
+  make(Strategy::full_shard, 1, 1);
+  step();
+  step();
+  // Longer than the pass before.
+  EXPECT_WMTP_ERROR(runtime_->acquire(UnitId(1), true), ErrorKind::internal, "another order");
+}
+
+TEST_F(GathererTest, EveryKindOfPassHasAnOrderOfItsOwn) {
+  Runtime& runtime = make(Strategy::full_shard, 1, 1);
+  step();
+  for (int round = 0; round < 2; ++round) {
+    runtime.weights_changed();
+    runtime.begin_evaluation(/*kind=*/2);
+    group_.take();
+    for (const int unit : {2, 4, 1}) use(unit, false);
+    EXPECT_EQ(RecordingCommunicator::story(group_.take()),
+              round == 0 ? "+512 -512 +1024 -1024 +256 -256" : "+512 +1024 -512 +256 -1024 -256");
+  }
+  runtime.weights_changed();
+  step();  // as it was before
+  EXPECT_THAT(started(forward_), ElementsAre(256, 512, 768, 1024, 1280));
+}
+
+TEST_F(GathererTest, WeightsDoNotChangeWhileAUnitIsInUse) {
+  Runtime& runtime = make(Strategy::full_shard, 1, 1);
+  runtime.begin_micro_batch(/*last=*/true);
+  runtime.acquire(UnitId(1), false);
+  EXPECT_WMTP_ERROR(runtime.weights_changed(), ErrorKind::internal, "in use");
+}
+
+TEST_F(GathererTest, WhatWasPrefetchedBeforeAChangeIsFetchedAgain) {
+  Runtime& runtime = make(Strategy::full_shard, 2, 2);
+  step();
+  runtime.begin_micro_batch(/*last=*/true);
+  use(1, false);  // 2 and 3 are on their way
+  group_.take();
+  runtime.fill([](const layout::ParamSpec&, std::int64_t, const Tensor& out) { out.fill_(7); });
+  runtime.begin_micro_batch(/*last=*/true);
+  for (int unit = 1; unit <= kBlocks; ++unit) {
+    const Tensor whole = runtime.acquire(UnitId(unit), false).trained;
+    EXPECT_EQ(whole.min().item<double>(), 7) << unit;
+    EXPECT_EQ(whole.max().item<double>(), 7) << unit;
+    runtime.release(UnitId(unit));
+  }
+  EXPECT_THAT(started(group_.take()), ElementsAre(256, 512, 768, 1024, 1280));
+}
+
+// On a CPU everything is in host memory anyway (with a GPU: tests/gpu/step_variants.py).
+TEST_F(GathererTest, OffloadChangesNothingOnACpu) {
+  std::vector<std::string> stories;
+  std::vector<std::int64_t> bytes;
+  for (const bool offload : {false, true}) {
+    ParallelOptions options;
+    options.cpu_offload = offload;
+    EXPECT_FALSE(options.offloads());
+    Runtime& runtime = make(make_units(), options);
+    step();
+    stories.push_back(RecordingCommunicator::story(forward_) + " | " +
+                      RecordingCommunicator::story(backward_));
+    bytes.push_back(runtime.state_bytes());
+    bytes.push_back(runtime.buffer_bytes());
+  }
+  EXPECT_EQ(stories[0], stories[1]);
+  EXPECT_EQ(bytes[0], bytes[2]);
+  EXPECT_EQ(bytes[1], bytes[3]);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ def equal(ours, theirs):
 
 @pytest.fixture
 def probe(wmtp):
-    binary = wmtp.binary.parent / "wmtp_commit_probe"
+    binary = wmtp.binary.parent / "wmtp_checkpoint_probe"
     if not binary.exists():
         pytest.fail(f"no {binary}: build the tests first")
 
@@ -78,7 +78,7 @@ def test_consolidate_merges(saved, tmp_path, world):
     folder, model, _ = saved(world)
     merged = tmp_path / "merged"
     merged.mkdir()
-    consolidate_safetensors_files(str(folder / "model"), str(merged), {name: 1 for name in model})
+    consolidate_safetensors_files(str(folder / "model"), str(merged), dict.fromkeys(model, 1))
     assert equal(load_file(merged / "model-00001-of-00001.safetensors"), model)
     index = json.loads((merged / "model.safetensors.index.json").read_text())
     assert set(index["weight_map"]) == set(model)
@@ -86,7 +86,7 @@ def test_consolidate_merges(saved, tmp_path, world):
 
 def test_every_shard_is_a_safetensors_file_with_its_places(saved):
     folder, model, _ = saved(3)
-    seen = {name: 0 for name in model}
+    seen = dict.fromkeys(model, 0)
     files = sorted((folder / "model").iterdir())
     assert {path.name[18:23] for path in files} == {"00001", "00002", "00003"}, files
     for path in files:

@@ -8,7 +8,7 @@ import pytest
 from transformers import AutoTokenizer
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "golden"))
-import data_sampling as reference  # noqa: E402
+import data_sampling as reference
 
 WITH_INPUT = ("Below is an instruction that describes a task, paired with an input that provides further context. "
               "Write a response that appropriately completes the request.\n\n### Instruction:\n{instruction}\n\n"

@@ -7,11 +7,11 @@ import subprocess
 
 import pytest
 import torch
+from model_cases import (as_version_4, check_scores, logits_of, make_model, mtp_logits, peer, peer_names, random_rows,
+                         score, write_rows)
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from test_model_folders import meta_state
-from test_models import (as_version_4, check_scores, logits_of, make_model, mtp_logits, peer, peer_names, random_rows,
-                         score, write_rows)
 from tolerance import through_a_model, within
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 

@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 import torch
+from model_cases import check_scores, close_in_norm, logits_of, make_model, peer, peer_names, random_rows, score, write_rows
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
-from test_models import check_scores, close_in_norm, logits_of, make_model, peer, peer_names, random_rows, score, write_rows
 from tolerance import near, through_a_model, within
 
 ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
@@ -51,7 +51,7 @@ def lora_probe(wmtp, tmp_path):
     def run(base, adapter, rows, dtype="fp32"):
         (tmp_path / "ids.json").write_text(json.dumps(rows))
         out = tmp_path / "probe"
-        done = subprocess.run([wmtp.binary.parent / "wmtp_probe", "--model", base, "--adapter", adapter, "--ids",
+        done = subprocess.run([wmtp.binary.parent / "wmtp_model_probe", "--model", base, "--adapter", adapter, "--ids",
                                tmp_path / "ids.json", "--dtype", dtype, "--logits", "--out", out],
                               capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr

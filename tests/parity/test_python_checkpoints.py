@@ -7,9 +7,9 @@ import shutil
 import pytest
 import torch
 import yaml
+from model_cases import check_scores, logits_of, make_model, random_rows, score, write_rows
 from safetensors.torch import save_file
 from test_model_folders import meta_state
-from test_models import check_scores, logits_of, make_model, random_rows, score, write_rows
 from transformers import LlamaConfig, LlamaForCausalLM
 
 RANK, ALPHA = 4, 6.0
@@ -141,7 +141,7 @@ def test_lora_of_a_policy(wmtp, tmp_path, rows_file, in_both):
             x = inner.embed_tokens(ids)
             rotary = inner.rotary_emb(x, torch.arange(len(row))[None])
             mask = torch.full((len(row), len(row)), -torch.inf).triu(1)[None, None]
-            run = lambda layer, x: layer(x, attention_mask=mask, position_embeddings=rotary)  # noqa: E731
+            run = lambda layer, x: layer(x, attention_mask=mask, position_embeddings=rotary)
             x = run(inner.layers[0], x)
             return [model.lm_head(inner.norm(run(inner.layers[i], x)))[0] for i in (1, 2)]
     by_row = [heads_of(row) for row in rows]

@@ -31,7 +31,7 @@ def raw(tensor):
 
 @pytest.fixture
 def copy(wmtp):
-    binary = wmtp.binary.parent / "checkpoint_test"
+    binary = wmtp.binary.parent / "weights_test"
     if not binary.exists():
         pytest.fail(f"no {binary}: build the tests first")
 
@@ -79,6 +79,6 @@ def test_what_the_package_refuses_is_refused(wmtp, tmp_path):
     bad = tmp_path / "bad.safetensors"
     for damaged in (good[:-1], good + b"x", good[:4], b"", good.replace(b"[4]", b"[5]"), good.replace(b'"F32"', b'"F31"')):
         bad.write_bytes(damaged)
-        with pytest.raises(Exception):
+        with pytest.raises(Exception):  # noqa: B017 (whatever the library raises: it must not load)
             load_file(bad)
         wmtp.error("checkpoint", "inspect", bad, code=65)

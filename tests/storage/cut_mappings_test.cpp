@@ -92,7 +92,7 @@ TEST(CutMappingsDeathTest, OtherBusErrorsStayWhatTheyAre) {
           const MappedFile ours = MappedFile::open(folder / "a");
           place = ours.bytes().data();
         }
-        const Descriptor file = open_regular(folder / "a");
+        const UniqueFd file = open_regular(folder / "a");
         const auto* bytes = static_cast<const volatile char*>(
             ::mmap(const_cast<void*>(place), kThreePages.size(), PROT_READ, MAP_PRIVATE | MAP_FIXED,
                    file.get(), 0));

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "wmtp/core/rng.h"
-#include "wmtp/storage/descriptor.h"
+#include "wmtp/storage/open_file.h"
 
 namespace wmtp::test {
 namespace {

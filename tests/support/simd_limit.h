@@ -6,7 +6,7 @@
 #include <exception>
 #include <iostream>
 
-#include "wmtp/kernels/simd_level.h"
+#include "wmtp/kernels/support/simd_level.h"
 
 namespace wmtp::test {
 

@@ -1,4 +1,4 @@
-#include "wmtp/tokenizer/hf_tokenizer.h"
+#include "wmtp/tokenizer/bpe/hf_tokenizer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "wmtp/tokenizer/sentencepiece.h"
+#include "wmtp/tokenizer/sentencepiece/sentencepiece.h"
 
 #include <gtest/gtest.h>
 

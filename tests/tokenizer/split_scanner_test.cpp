@@ -1,13 +1,13 @@
 // The scanners against the regular expressions they stand for, run by PCRE2 on our own classes.
-#include "wmtp/tokenizer/split_scanner.h"
+#include "wmtp/tokenizer/text/split_scanner.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
 #include "support/expect_error.h"
-#include "wmtp/tokenizer/regex.h"
-#include "wmtp/tokenizer/unicode.h"
+#include "wmtp/tokenizer/text/regex.h"
+#include "wmtp/tokenizer/text/unicode.h"
 
 namespace wmtp::tokenizer {
 namespace {

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "support/temp_dir.h"
-#include "wmtp/tokenizer/byte_level.h"
-#include "wmtp/tokenizer/split_scanner.h"
+#include "wmtp/tokenizer/bpe/byte_level.h"
+#include "wmtp/tokenizer/text/split_scanner.h"
+#include "wmtp/tokenizer/text/unicode.h"
 #include "wmtp/tokenizer/tokenizer.h"
-#include "wmtp/tokenizer/unicode.h"
 
 namespace wmtp::tokenizer {
 

@@ -10,7 +10,7 @@ SOUND = {
     "core/CMakeLists.txt": "wmtp_module(core LIBS fmt::fmt)",
     "core/error.h": "#include <string>",
     "config/CMakeLists.txt": "wmtp_module(config DEPENDS core)",
-    "config/schema.cpp": '#include "wmtp/config/schema.h"\n#include "wmtp/core/error.h"',
+    "config/tables/schema.cpp": '#include "wmtp/config/tables/schema.h"\n#include "wmtp/core/error.h"',
     "storage/CMakeLists.txt": "wmtp_module(storage DEPENDS core)",
     "tensor/CMakeLists.txt": "wmtp_module(tensor TORCH DEPENDS core)",
     "tensor/tensor.h": "#include <ATen/core/Tensor.h>",
@@ -18,7 +18,7 @@ SOUND = {
     "kernels/swiglu.cpp": '#include "wmtp/tensor/tensor.h"\n#include "wmtp/core/error.h"',
     "kernels/cuda/swiglu.cu": "#include <cuda_runtime.h>",
     "comm/CMakeLists.txt": "wmtp_module(comm TORCH DEPENDS core tensor)",
-    "comm/launch_env.cpp": 'const char* rank = std::getenv("RANK");',
+    "comm/launch/launch_env.cpp": 'const char* rank = std::getenv("RANK");',
     "cli/CMakeLists.txt": "wmtp_module(cli TORCH DEPENDS config kernels comm)",
     "cli/main.cpp": '#include "wmtp/core/error.h"\nbool plain = std::getenv("NO_COLOR");',
 }
@@ -45,7 +45,7 @@ class CheckIncludes(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
 
     def test_edge_that_is_not_a_dependency(self):
-        self.assert_breach({"storage/local.cpp": '\n#include "wmtp/config/schema.h"'}, "storage/local.cpp:2:",
+        self.assert_breach({"storage/local.cpp": '\n#include "wmtp/config/tables/schema.h"'}, "storage/local.cpp:2:",
                            "config is not among its dependencies")
 
     def test_upward_edge(self):
@@ -72,6 +72,18 @@ class CheckIncludes(unittest.TestCase):
 
     def test_environment(self):
         self.assert_breach({"config/load.cpp": 'auto* home = getenv("HOME");'}, "config/load.cpp:1:", "getenv")
+
+    def test_circle_through_a_sub_folder(self):
+        files = {"config/load.h": '#include "wmtp/config/tables/schema.h"',
+                 "config/tables/schema.h": '#include "wmtp/config/load.h"'}
+        self.assert_breach(files, "src/wmtp/config/tables:", "circle")
+        sound = {**files, "config/load.h": "", "config/load.cpp": files["config/load.h"]}
+        self.assertEqual(self.check(files=sound).returncode, 0, "a source may stand above, its header below")
+
+    def test_bodies_of_an_operation_are_no_circle(self):
+        files = {"kernels/rope.cpp": '#include "wmtp/kernels/cpu/rope.h"',
+                 "kernels/cpu/rope.h": '#include "wmtp/kernels/rope.h"'}
+        self.assertEqual(self.check(files=files).returncode, 0)
 
     def test_comments_do_not_count(self):
         text = '// #include <ATen/ATen.h>\n/*\n#include <ATen/ATen.h>\ngetenv(\n*/\n'

@@ -6,10 +6,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "src/wmtp/core/failpoint_points.cpp"
-SECTION_FILE = ROOT / "src/wmtp/data/section_file.cpp"  # puts the names of two points together
+SECTION_FILE = ROOT / "src/wmtp/data/sections/section_file.cpp"  # puts the names of two points together
 
 # It takes its points from the table and asserts for each that its faults were logged.
-MATRIX = ("tests/commit/failpoint_matrix_test.cpp", "EveryPointActionAndRank")
+MATRIX = ("tests/checkpoint/failpoint_matrix_test.cpp", "EveryPointActionAndRank")
 # A test that fails when the point is not reached: it asserts the log's line, or what only the fault can cause.
 KILLED_IN_A_STEP = ("tests/integration/test_resume.py", "test_a_rank_killed_in_a_step")
 NO_CACHE = ("tests/data/token_cache_test.cpp", "FailedWritesLeaveNothingBehind")
@@ -19,14 +19,14 @@ REACHED = {
     "comm.agree.post": ("tests/comm/agreement_test.cpp", "SkippedAgreementSeesNothing"),
     "comm.collective.before": ("tests/comm/watchdog_multirank_test.cpp", "SkippedCollectiveIsNamed"),
     "comm.hello": ("tests/comm/rendezvous_test.cpp", "SkippedHelloSeesNothing"),
-    "export.rename.before": ("tests/checkpoint/fresh_folder_test.cpp", "AFailedRenameLeavesTheOldFolder"),
+    "export.rename.before": ("tests/weights/fresh_folder_test.cpp", "AFailedRenameLeavesTheOldFolder"),
     "index.rename.before": NO_CACHE,
     "index.write.half": NO_CACHE,
     "load.box.read": MATRIX,
     "load.manifest.read": MATRIX,
     "load.quarantine.rename": MATRIX,
     "load.scan.begin": MATRIX,
-    "lock.break": ("tests/commit/run_lock_test.cpp", "OfManyForcedStartsOneWins"),
+    "lock.break": ("tests/checkpoint/run_lock_test.cpp", "OfManyForcedStartsOneWins"),
     "lock.write": ("tests/parity/test_checkpoint_files.py", "test_prune_where_it_is_needed"),
     "retain.files.half": MATRIX,
     "retain.manifest.gone": MATRIX,
@@ -113,7 +113,7 @@ def passages():
 
 def section_file_passages():
     code = code_of(SECTION_FILE)
-    kinds = [kind for path in sorted((ROOT / "src/wmtp/data").glob("*.cpp"))
+    kinds = [kind for path in sorted((ROOT / "src/wmtp/data").rglob("*.cpp"))
              for kind in re.findall(r'\.failpoints = "(\w+)"', code_of(path))]
     for call in re.finditer(r'pass_failpoint\(content, path, "([^"]+)"\)', code):
         for kind in kinds:  # pass_failpoint() throws the errors itself

@@ -1,9 +1,10 @@
-// wmtp_probe: one forward and backward of a model, written out for an independent implementation to
-// compare with.
-//   wmtp_probe --preset P [--blocks L --heads n] --device cpu|cuda --dtype fp32|bf16|fp64 --batch B
-//   --seq T --out DIR wmtp_probe --model FOLDER --ids FILE.json ...   weights and rows [[ids], ..]
-//   of files instead of random ones; --adapter A puts the adapter of a PEFT folder upon them, whose
-//   gradients alone are then written
+// wmtp_model_probe: one forward and backward of a model, written out for an independent
+// implementation to compare with.
+//   wmtp_model_probe --preset P [--blocks L --heads n] --device cpu|cuda --dtype fp32|bf16|fp64
+//   --batch B
+//   --seq T --out DIR wmtp_model_probe --model FOLDER --ids FILE.json ...   weights and rows
+//   [[ids], ..] of files instead of random ones; --adapter A puts the adapter of a PEFT folder upon
+//   them, whose gradients alone are then written
 // DIR/weights.safetensors (what was computed with), DIR/grads.safetensors (fp32),
 // DIR/logits.safetensors with --logits, DIR/probe.json {loss, head_losses, tokens [B][T]}. Every
 // token is a target; rows are documents. Logits are those of positions with a target, rows end to
@@ -23,9 +24,9 @@
 #include "wmtp/model/local_weights.h"
 #include "wmtp/model/transformer.h"
 #include "wmtp/model/weight_names.h"
+#include "wmtp/models/model_source.h"
+#include "wmtp/models/synthetic_batch.h"
 #include "wmtp/tensor/cuda_plugin.h"
-#include "wmtp/training/model_source.h"
-#include "wmtp/training/synthetic_batch.h"
 
 namespace {
 
@@ -48,13 +49,13 @@ std::optional<std::string> environment(const std::string& name) {
 
 // A folder's model, or a preset with other numbers of blocks and heads and weights drawn from
 // seed 3.
-training::ModelSource source_of(const Flags& flags) {
+models::ModelSource source_of(const Flags& flags) {
   if (!flags.model.empty()) {
-    training::ModelSource source = training::open_model_source(flags.model, environment);
-    if (!flags.adapter.empty()) training::apply_adapter(source, flags.adapter);
+    models::ModelSource source = models::open_model_source(flags.model, environment);
+    if (!flags.adapter.empty()) models::apply_adapter(source, flags.adapter);
     return source;
   }
-  training::ModelSource source = training::open_model_source(flags.preset, environment, 3);
+  models::ModelSource source = models::open_model_source(flags.preset, environment, 3);
   model::ModelConfig& config = source.config;
   if (flags.blocks > 0) config.num_blocks = flags.blocks;
   if (flags.heads > 0) config.n_future = flags.heads;
@@ -62,10 +63,10 @@ training::ModelSource source_of(const Flags& flags) {
   return source;
 }
 
-training::SyntheticBatch tokens_of(const Flags& flags, std::int64_t vocab_size) {
+models::SyntheticBatch tokens_of(const Flags& flags, std::int64_t vocab_size) {
   if (flags.ids.empty())
-    return training::synthetic_batch({flags.batch, flags.seq, vocab_size, false}, 1, 0);
-  training::SyntheticBatch batch;
+    return models::synthetic_batch({flags.batch, flags.seq, vocab_size, false}, 1, 0);
+  models::SyntheticBatch batch;
   batch.doc_start.push_back(0);
   for (const auto& row : read_json(flags.ids)) {
     for (std::size_t i = 0; i < row.size(); ++i) {
@@ -92,7 +93,7 @@ class ProbeWeights : public model::LocalWeights {
 };
 
 void probe(const Flags& flags) {
-  const training::ModelSource source = source_of(flags);
+  const models::ModelSource source = source_of(flags);
   const model::ModelConfig& config = source.config;
   const c10::Device device =
       flags.device == "cuda" ? c10::Device(c10::kCUDA, 0) : c10::Device(c10::kCPU);
@@ -110,14 +111,14 @@ void probe(const Flags& flags) {
                                   .loss_chunk_rows = 0,
                                   .lora = source.lora});
 
-  const training::SyntheticBatch rows = tokens_of(flags, config.vocab_size);
+  const models::SyntheticBatch rows = tokens_of(flags, config.vocab_size);
   const std::vector<float> frequencies = model::inv_freq(config);
   Tensor inv_freq = at::empty({static_cast<std::int64_t>(frequencies.size())}, at::kFloat);
   std::copy(frequencies.begin(), frequencies.end(), inv_freq.data_ptr<float>());
   const DType wide = dtype == kFloat64 ? kFloat64 : kFloat32;
   inv_freq = inv_freq.to(wide);
   const int heads = static_cast<int>(config.n_future);
-  const model::Batch batch = training::upload(rows.view(), heads, inv_freq.to(device));
+  const model::Batch batch = models::upload_tokens(rows.view(), heads, inv_freq.to(device));
 
   Json report;
   std::vector<std::pair<std::string, Tensor>> values, grads, logits;
@@ -183,7 +184,7 @@ int main(int argc, char** argv) {
     probe(flags);
     return 0;
   } catch (const std::exception& error) {
-    std::cerr << "wmtp_probe: " << error.what() << "\n";
+    std::cerr << "wmtp_model_probe: " << error.what() << "\n";
     return 1;
   }
 }

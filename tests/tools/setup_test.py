@@ -77,6 +77,20 @@ class Setup(unittest.TestCase):
         self.run_setup("--sanitize")
         self.run_setup("--print-torch-dir", code=1)
 
+    def test_linters_have_an_environment_of_their_own(self):
+        (self.root / "tools/lint_requirements.txt").write_text("# a reason\ntiny==1.0\n")
+        self.assertIn("run tools/setup --lint", self.run_setup("--print-lint", code=1)[1])
+        self.run_setup("--lint")
+        python = Path(self.run_setup("--print-lint")[0]) / "python"
+        answer = subprocess.run([python, "-c", "import tiny; print(tiny.answer)"], capture_output=True, text=True)
+        self.assertEqual(answer.stdout, "42\n")
+        self.run_setup("--print-torch-dir", code=1)
+        self.run_setup("--print-python", code=1)
+        shutil.rmtree(self.index)
+        self.assertIn("0.0 MB fetched", self.run_setup("--lint")[1])
+        (python.parents[1] / ".complete").unlink()
+        self.assertIn("unfinished", self.run_setup("--lint")[1])
+
     def test_refuses_bytes_that_do_not_match_the_pin(self):
         wheel = next(self.index.glob("torch-*"))
         with zipfile.ZipFile(wheel, "a") as file:
@@ -112,7 +126,7 @@ class Setup(unittest.TestCase):
         (self.cache / ".part-old/whole").mkdir(parents=True)
         shutil.rmtree(self.cache / "libtorch-2.11.0-cpu", ignore_errors=True)
         self.run_setup()
-        self.assertEqual([p for p in self.cache.rglob(".part-*")], [])
+        self.assertEqual(list(self.cache.rglob(".part-*")), [])
 
     def test_python_environment(self):
         self.run_setup("--print-python", code=1)

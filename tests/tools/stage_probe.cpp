@@ -14,9 +14,10 @@
 #include <fstream>
 #include <iostream>
 
+#include "support/runs/stage_run.h"
 #include "support/simd_limit.h"
 #include "tools/write_tensors.h"
-#include "training/stage_run.h"
+#include "wmtp/comm/groups.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/json.h"
 #include "wmtp/model/weight_names.h"
@@ -154,7 +155,7 @@ std::vector<test::StageSample> samples_of(const Json& given) {
   return samples;
 }
 
-Named frozen_weights(const training::ModelSource& source) {
+Named frozen_weights(const models::ModelSource& source) {
   std::vector<layout::UnitSpec> units = model::model_units(source.config);
   units.push_back(model::value_head_unit(*source.value_head, source.config.dim));
   Named named;

@@ -14,8 +14,10 @@
 #include "wmtp/comm/session.h"
 #include "wmtp/core/json.h"
 #include "wmtp/model/presets.h"
+#include "wmtp/models/model_source.h"
+#include "wmtp/models/synthetic_batch.h"
 #include "wmtp/training/assemble.h"
-#include "wmtp/training/synthetic_batch.h"
+#include "wmtp/training/objectives/baseline.h"
 
 namespace {
 
@@ -41,12 +43,13 @@ void run(const Flags& flags) {
   session->connect();
   training::AssembleOptions options;
   options.model = model::preset(flags.preset);
+  options.objective = training::make_baseline;
   options.transformer.recompute = model::Recompute::block;
   options.parallel.strategy = parallel::strategy_from_name(flags.strategy);
   options.groups.groups = {
       {.name = "policy", .learning_rate = flags.learning_rate, .weight_decay = 0.01}};
   training::TrainableModel model(options, {&session->gather_group(), &session->reduce_group()});
-  model.runtime().fill(training::random_weights(options.model, 3));
+  model.runtime().fill(models::random_weights(options.model, 3));
   if (session->rank() == 0) std::filesystem::create_directories(flags.out);
   write_state(model.runtime(), flags.out / "start.safetensors");
 
@@ -58,12 +61,12 @@ void run(const Flags& flags) {
     Json step_tokens;
     for (int rank = 0; rank < session->world(); ++rank) {
       const auto batch =
-          training::synthetic_batch({flags.batch, flags.seq, options.model.vocab_size, false}, 5,
-                                    static_cast<std::uint64_t>(step * 100 + rank));
-      const auto counts = training::count_targets(batch.view(), heads);
+          models::synthetic_batch({flags.batch, flags.seq, options.model.vocab_size, false}, 5,
+                                  static_cast<std::uint64_t>(step * 100 + rank));
+      const auto counts = models::count_targets(batch.view(), heads);
       for (std::size_t k = 0; k < counts.size(); ++k) input.facts.head_targets[k] += counts[k];
       if (rank == session->rank())
-        input.micro_batches.push_back(training::upload(batch.view(), heads, model.inv_freq()));
+        input.micro_batches.push_back(models::upload_tokens(batch.view(), heads, model.inv_freq()));
       Json rows;
       for (int row = 0; row < flags.batch; ++row)
         rows.push_back(std::vector<std::int32_t>(batch.tokens.begin() + row * flags.seq,

@@ -1,27 +1,27 @@
-// Named tensors into one safetensors file.
+// Named tensors into one safetensors file, in the place of one that is there already.
 #pragma once
 #include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "wmtp/checkpoint/safetensors.h"
-#include "wmtp/checkpoint/safetensors_tensor.h"
+#include "wmtp/weights/safetensors_tensor.h"
+#include "wmtp/weights/tensor_sink.h"
 
 namespace wmtp::test {
 
 inline void write_tensors(const std::filesystem::path& path,
                           const std::vector<std::pair<std::string, Tensor>>& tensors) {
-  std::vector<checkpoint::StoredTensor> stored;
+  std::vector<weights::StoredTensor> stored;
   for (const auto& [name, tensor] : tensors)
     stored.push_back({.name = name,
-                      .dtype = checkpoint::to_stored(tensor.scalar_type()),
+                      .dtype = weights::to_stored(tensor.scalar_type()),
                       .shape = tensor.sizes().vec()});
-  checkpoint::SafetensorsWriter writer(path, stored);
-  for (const checkpoint::StoredTensor& entry : writer.tensors())
-    for (const auto& [name, tensor] : tensors)
-      if (name == entry.name) writer.write(checkpoint::bytes_of(tensor.cpu().contiguous()));
-  writer.commit();
+  std::filesystem::remove(path);
+  const auto sink = weights::create_safetensors(path, stored, {}, 0600);
+  for (const auto& [name, tensor] : tensors)
+    sink->put(name, weights::bytes_of(tensor.cpu().contiguous()));
+  sink->finish();
 }
 
 }  // namespace wmtp::test

@@ -5,10 +5,10 @@
 
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
+#include "wmtp/tracking/escaped_text.h"
 #include "wmtp/tracking/report/chart.h"
 #include "wmtp/tracking/report/overview.h"
 #include "wmtp/tracking/report/page.h"
-#include "wmtp/tracking/shown_text.h"
 
 namespace wmtp::tracking {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "training/law_run.h"
+#include "support/runs/law_run.h"
 
 namespace wmtp::test {
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "support/multi_process.h"
-#include "training/law_run.h"
+#include "support/runs/law_run.h"
 #include "wmtp/comm/session.h"
 #include "wmtp/core/failpoint.h"
 

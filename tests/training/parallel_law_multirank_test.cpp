@@ -13,6 +13,7 @@
 #include "support/tolerance.h"
 #include "training/law_bounds.h"
 #include "training/law_layouts.h"
+#include "wmtp/comm/groups.h"
 #include "wmtp/comm/session.h"
 #include "wmtp/core/failpoint.h"
 

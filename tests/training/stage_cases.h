@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "training/stage_run.h"
+#include "support/runs/stage_run.h"
 
 namespace wmtp::test {
 

@@ -5,10 +5,11 @@
 
 #include "support/expect_error.h"
 #include "support/multi_process.h"
-#include "training/law_run.h"
+#include "support/runs/law_run.h"
 #include "wmtp/comm/session.h"
 #include "wmtp/core/failpoint.h"
 #include "wmtp/core/time.h"
+#include "wmtp/models/model_source.h"
 
 namespace wmtp::test {
 namespace {
@@ -75,7 +76,7 @@ void killed_in(const std::string& point) {
     for (int step = 0; step < 50; ++step) run.step();
     ADD_FAILURE() << "the death of rank 1 went unnoticed";
   } catch (const Error& error) {
-    EXPECT_EQ(rank.session->settle(error).code, static_cast<int>(ExitCode::retry));
+    EXPECT_EQ(rank.session->agree_on_failure(error).code, static_cast<int>(ExitCode::retry));
   }
   EXPECT_LT(seconds_since(start), 60);
 }
@@ -125,7 +126,7 @@ TEST(StateDictMultirank, FullStateIsWhatWasDrawn) {
   if (!is_worker()) return expect_success(launch_ranks({.ranks = 3}));
   FaultyRank rank("");
   const model::ModelConfig config = model::preset("micro");
-  const parallel::Fill draw = training::random_weights(config, 3);
+  const parallel::ReadParam draw = models::random_weights(config, 3);
   for (auto strategy : {parallel::Strategy::full_shard, parallel::Strategy::no_shard}) {
     LawRun run = rank.run(strategy);
     std::int64_t seen = 0;

@@ -16,7 +16,8 @@ namespace {
 using test::kTolerance;
 const Moments kTarget{1.328, .981};
 
-TEST(RandomControl, V32) {
+// Vector V32.
+TEST(RandomControl, ClippedLawHasTheMomentsAskedFor) {
   const LogNormal three = match_clipped(kTarget, .1, 3), five = match_clipped(kTarget, .1, 5);
   EXPECT_NEAR(three.mu, .0181630, 1e-7);
   EXPECT_NEAR(three.sigma, 1.0673970, 1e-7);
@@ -31,7 +32,8 @@ double normal_cdf(double x) {
   return .5 * std::erfc(-x / std::sqrt(2.0));
 }
 
-TEST(RandomControl, V33) {
+// Vector V33.
+TEST(RandomControl, ClippingAnUnmatchedLawLosesItsMoments) {
   const LogNormal law = match_clipped(kTarget, .1, 3);
   EXPECT_NEAR(normal_cdf((std::log(.1) - law.mu) / law.sigma), .0148446, 1e-7);
   EXPECT_NEAR(normal_cdf(-(std::log(3.0) - law.mu) / law.sigma), .1557145, 1e-7);
@@ -98,7 +100,8 @@ TEST(RandomControl, HasTheMomentsAndTheKeys) {
   EXPECT_EQ(draw(alone, {5, 0}), std::vector<float>(w.end() - 3, w.end()));
 }
 
-TEST(ShuffledControl, V34) {
+// Vector V34.
+TEST(ShuffledControl, PermutesTheWeightsOfResponsesAlone) {
   const std::vector<std::int32_t> start{0, 6};
   const std::vector<std::uint8_t> mask{0, 0, 1, 1, 1, 0};
   const std::vector<std::uint64_t> ids{3};

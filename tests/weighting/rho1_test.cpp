@@ -35,7 +35,8 @@ double theta(const Selection& selection) {
   return numbers(selection.summary_3)[2];
 }
 
-TEST(Rho1, V26) {
+// Vector V26.
+TEST(Rho1, HowManyAreSelected) {
   const std::vector<std::int64_t> n{0, 1, 2, 3, 5, 6, 11}, counts{0, 1, 1, 2, 3, 4, 7};
   for (std::size_t i = 0; i < n.size(); ++i)
     EXPECT_EQ(selected_count(n[i], kSixty), counts[i]) << n[i];
@@ -44,7 +45,8 @@ TEST(Rho1, V26) {
   EXPECT_EQ(selected_count(5, share_in_millionths(1)), 5);
 }
 
-TEST(Rho1, V27) {
+// Vector V27.
+TEST(Rho1, ThresholdIsTheLinearQuantile) {
   for (const DType dtype : {kFloat64, kFloat32}) {
     const Selection five = select(packed({{-.2, .1, .5, .9, 1.3}}, dtype), kSixty);
     EXPECT_NEAR(theta(five), .34, kTolerance);
@@ -53,7 +55,8 @@ TEST(Rho1, V27) {
   }
 }
 
-TEST(Rho1, V28Ties) {
+// Vector V28.
+TEST(Rho1, OfEqualScoresTheFirstAreSelected) {
   EXPECT_EQ(picked(select(packed({{0, 0, 0, 0, 0}}), kSixty)), (Places{0, 1, 2}));
   EXPECT_EQ(picked(select(packed({{0, -0.0, 0, -0.0, 0}}), kSixty)), (Places{0, 1, 2}));
   const Selection two = select(packed({{1, 2, 2, 2, 3}}), 400'000);
@@ -71,7 +74,8 @@ struct ExampleA {
   }
 };
 
-TEST(Rho1, V29toV31) {
+// Vectors V29 to V31.
+TEST(Rho1, SelectionsOfEveryHeadAndMode) {
   const ExampleA a;
   EXPECT_EQ(picked(a.of(1, Rho1Mode::signed_excess)), (Places{1, 2}));
   EXPECT_EQ(picked(a.of(2, Rho1Mode::signed_excess)), (Places{1}));

@@ -46,7 +46,8 @@ TdOptions gae(double lambda, double gamma = 1, Terminal terminal = Terminal::val
   return {TdMode::gae, gamma, lambda, 0.5, terminal};
 }
 
-TEST(Td0, V09toV11) {
+// Vectors V09 to V11.
+TEST(Td0, ErrorsAndWeightsForBothRewardsAndDiscounted) {
   const Row values{.5, .7, .9};
   for (const DType dtype : {kFloat64, kFloat32}) {
     const Case right{{}, values}, wrong{{}, values, {0}};
@@ -60,13 +61,15 @@ TEST(Td0, V09toV11) {
   }
 }
 
-TEST(Td0, V12MaskedNaNIsNeverRead) {
+// Vector V12.
+TEST(Td0, MaskedNaNIsNeverRead) {
   const Case a{{}, {kNaN, .3, .5, .7, .9, kNaN}, {1}, {0, 0, 1, 1, 1, 0}};
   EXPECT_NUMBERS(a.w(), (Row{0, 0, 1.248849, 1.248849, 1.117519, 0}), kTolerance);
   EXPECT_EQ(a.bad(), 0);
 }
 
-TEST(Td0, V13toV15) {
+// Vectors V13 to V15.
+TEST(Td0, ClippedWeightsSingleTokensAndFlatValues) {
   const Case wide{{}, {-.8, 1, .4}};
   EXPECT_NUMBERS(wide.x(), (Row{-1.3, 1.8, .6}), kTolerance);
   EXPECT_NUMBERS(wide.w(), (Row{.235877, 5, 1.947734}), kTolerance);
@@ -75,7 +78,8 @@ TEST(Td0, V13toV15) {
   EXPECT_NUMBERS((Case{{}, {0, 0, 0}}).w(), (Row{.573753, 1, 3.037732}), kTolerance);
 }
 
-TEST(Gae, V16toV19) {
+// Vectors V16 to V19.
+TEST(Gae, LambdasDiscountsPromptsAndTerminals) {
   const Row values{.5, .7, .9};
   EXPECT_NUMBERS((Case{gae(0), values}).x(), (Row{0, .2, .2}), kTolerance);
   EXPECT_NUMBERS((Case{gae(.95), values}).x(), (Row{.3705, .39, .2}), kTolerance);
@@ -92,7 +96,8 @@ TEST(Gae, V16toV19) {
   EXPECT_NUMBERS(prompt.x(), (Row{0, 0, .5, .3, .1}), kTolerance);
 }
 
-TEST(Gae, V25SmallDifferencesSurvive) {
+// Vector V25.
+TEST(Gae, SmallDifferencesSurvive) {
   const Case small{gae(0), {1.5, 1.502, 1.502}, {1}, {0, 1, 0}};
   EXPECT_NEAR(small.w(kGaeClip, kFloat32)[1], 1.002002, kTolerance);
 }

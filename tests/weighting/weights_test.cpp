@@ -34,7 +34,8 @@ Whitening batch_of(const Row& x) {
   return batch_whitening(masked_sums(packed({x}), ones_mask(x.size())));
 }
 
-TEST(Weights, V20) {
+// Vector V20.
+TEST(Weights, PlainBatchWhitenedAndEmaWhitened) {
   const Row x{.4705, .39, .2};
   EXPECT_NUMBERS(weigh(x), (Row{1.600794, 1.476981, 1.221403}), kTolerance);
   const Whitening batch = batch_of(x);
@@ -45,14 +46,16 @@ TEST(Weights, V20) {
                  kTolerance);
 }
 
-TEST(Weights, V21) {
+// Vector V21.
+TEST(Weights, AreClippedAndTheClippedCounted) {
   const Row x{1.5, -3, .25, .5};
   const TokenWeights got = token_weights(packed({x}), ones_mask(4), kClipTo3);
   EXPECT_NUMBERS(numbers(got.weights_N), (Row{3, .1, 1.284025, 1.648721}), kTolerance);
   EXPECT_EQ(got.num_clipped.item<double>() / 4, .5);
 }
 
-TEST(Weights, V24FlatAndTinyScopes) {
+// Vector V24.
+TEST(Weights, FlatAndTinyScopesWeighOne) {
   EXPECT_NUMBERS(weigh({.1, .1, .1}, batch_of({.1, .1, .1})), (Row{1, 1, 1}), 0);
   EXPECT_NUMBERS(weigh({.7}, batch_of({.7})), (Row{1}), 0);
   EXPECT_NUMBERS(weigh({1e3, 1e3, 1e3}, batch_of({1e3, 1e3, 1e3})), (Row{1, 1, 1}), 0);
@@ -119,7 +122,8 @@ struct TwoTrackers {
   std::unique_ptr<EmaTracker> device;
 };
 
-TEST(Ema, V22) {
+// Vector V22.
+TEST(Ema, WarmUpAveragesThenMomentumHolds) {
   TwoTrackers four(4), two(2), one(10);
   four.step({.5, 1.5}), four.step({1.5, 2.5});
   EXPECT_NEAR(four.host.mean, 1.75, 1e-12);
@@ -131,7 +135,8 @@ TEST(Ema, V22) {
   EXPECT_EQ(one.host.count, 1);
 }
 
-TEST(Ema, V23) {
+// Vector V23.
+TEST(Ema, EmptyAndBadStepsChangeNothing) {
   TwoTrackers tracker(10);
   tracker.step({1, 2, 3});
   EXPECT_NEAR(tracker.host.mean, 2, 1e-12);
@@ -161,7 +166,8 @@ WeightStats stats_of(const Row& w) {
   return *weight_stats(numbers(weight_sums(packed_w)), numbers(pack_range(weight_range(packed_w))));
 }
 
-TEST(WeightStats, V49) {
+// Vector V49.
+TEST(WeightStats, EntropyMeanSpreadAndRange) {
   EXPECT_NEAR(*stats_of({1, 1, 1, 1}).entropy, 1, kTolerance);
   EXPECT_NEAR(*stats_of({.5, 1, 2}).entropy, .869916, kTolerance);
   EXPECT_NEAR(*stats_of({.1, 5}).entropy, .139233, kTolerance);

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "wmtp/comm/launch_env.h"
+#include "wmtp/comm/launch/launch_env.h"
 
 namespace wmtp::cli {
 

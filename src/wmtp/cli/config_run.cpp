@@ -6,7 +6,7 @@ namespace wmtp::cli {
 namespace {
 
 // A rank that cannot even start tells the others, but does not wait long for them.
-constexpr std::chrono::seconds kMeetToFail{20};
+constexpr std::chrono::seconds kFailureRendezvousTimeout{20};
 
 }  // namespace
 
@@ -38,7 +38,7 @@ int fail_together(const Session& session, const comm::LaunchEnv& launch, const E
   if (launch.world == 1) throw error;
   RankRun run;
   run.launch = launch;
-  run.options.rendezvous.timeout = kMeetToFail;
+  run.options.rendezvous.timeout = kFailureRendezvousTimeout;
   try {
     return run_as_rank(session, std::move(run),
                        [&error](comm::ProcessGroupSession&) -> int { throw error; });

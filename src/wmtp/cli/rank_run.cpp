@@ -1,4 +1,5 @@
 #include "wmtp/cli/rank_run.h"
+#include "wmtp/comm/groups.h"
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
@@ -62,7 +63,7 @@ void require_distinct_gpus(const ProcessGroupSession& group, c10::Device device)
 // Where a run writes how it ended.
 struct ExitNote {
   std::filesystem::path run_dir;
-  const training::RunProgress* progress = nullptr;
+  const run::RunProgress* progress = nullptr;
 };
 
 // A start that fails before it comes to the locks writes down its end where no other run lives.
@@ -70,18 +71,17 @@ struct ExitNote {
 void note_early_exit(const ExitNote& note, const LastExit& exit) {
   std::error_code ignored;
   std::filesystem::create_directories(note.run_dir, ignored);
-  if (const storage::Descriptor held = lock_folder_if_free(note.run_dir))
-    write_last_exit(note.run_dir, exit);
+  if (const UniqueFd held = lock_folder_if_free(note.run_dir)) write_last_exit(note.run_dir, exit);
 }
 
 void note_exit(int own_rank, const ExitNote& note, LastExit exit) {
   if (note.run_dir.empty() || !note.progress) return;
   exit.step = note.progress->step;
   exit.committed_step = note.progress->committed_step;
-  const training::FolderOwner owner = note.progress->folder;
+  const run::FolderOwner owner = note.progress->folder;
   // Any rank of the owner: rank 0 may be the one that died.
-  if (owner == training::FolderOwner::this_run) write_last_exit(note.run_dir, exit);
-  if (owner == training::FolderOwner::not_known && own_rank == 0) note_early_exit(note, exit);
+  if (owner == run::FolderOwner::this_run) write_last_exit(note.run_dir, exit);
+  if (owner == run::FolderOwner::not_known && own_rank == 0) note_early_exit(note, exit);
 }
 
 // For the watchdog: the main thread may be stuck in a collective for ever.
@@ -108,9 +108,9 @@ std::string_view reason_of(ExitCode code) {
   }
 }
 
-int settle(const Session& session, ProcessGroupSession& group, const Error& error,
-           const ExitNote& note) {
-  const Failure cause = group.settle(error);
+int agree_exit_code(const Session& session, ProcessGroupSession& group, const Error& error,
+                    const ExitNote& note) {
+  const Failure cause = group.agree_on_failure(error);
   note_exit(group.rank(), note, {cause.code, cause.rank, cause.message});
   if (cause.rank == group.rank()) {
     report(session, error);
@@ -129,7 +129,7 @@ comm::LaunchEnv discover_launch() {
       {num_visible_gpus(num_installed_gpus(), std::getenv("CUDA_VISIBLE_DEVICES"))});
 }
 
-c10::Device choose_device(const comm::LaunchEnv& launch, const DeviceWish& wish) {
+c10::Device choose_device(const comm::LaunchEnv& launch, const DeviceRequest& wish) {
   const c10::Device cpu(c10::DeviceType::CPU);
   if (wish.device == "cpu") return cpu;
   if (wish.device != "auto" && wish.device != "cuda")
@@ -188,7 +188,7 @@ int run_as_rank(const Session& session, RankRun run,
       note_exit(0, note, {code, 0, std::string(reason_of(static_cast<ExitCode>(code)))});
     return code;
   } catch (const std::exception& thrown) {
-    return settle(session, *group, as_error(thrown), note);
+    return agree_exit_code(session, *group, as_error(thrown), note);
   }
 }
 

@@ -7,18 +7,18 @@
 #include "wmtp/cli/report.h"
 #include "wmtp/comm/session.h"
 #include "wmtp/config/config.h"
-#include "wmtp/training/run/train_state.h"
+#include "wmtp/run/checkpoints/train_state.h"
 
 namespace wmtp::cli {
 
-struct DeviceWish {
+struct DeviceRequest {
   std::string device = "auto";  // auto | cuda | cpu; anything else is refused by name
   bool allow_shared_gpu = false;
 };
 
 // The device of this rank: a named one that cannot be used is Error config, never a silent CPU.
 // REQUIRES: before any other LibTorch call of the process.
-c10::Device choose_device(const comm::LaunchEnv& launch, const DeviceWish& wish);
+c10::Device choose_device(const comm::LaunchEnv& launch, const DeviceRequest& wish);
 
 // Bytes a rank may use: the device's, or its share of the host's, and no more than
 // runtime.memory_limit_gib.
@@ -31,9 +31,9 @@ int set_threads(const comm::LaunchEnv& launch, int configured);
 
 struct RankRun {
   comm::LaunchEnv launch;
-  comm::SessionOptions options;   // `leave` and `nccl` are filled in here
-  bool allow_shared_gpu = false;  // two ranks on one GPU are otherwise Error config
-  const training::RunProgress* progress = nullptr;  // BORROWED; null: no last_exit.json
+  comm::SessionOptions options;                // `leave` and `nccl` are filled in here
+  bool allow_shared_gpu = false;               // two ranks on one GPU are otherwise Error config
+  const run::RunProgress* progress = nullptr;  // BORROWED; null: no last_exit.json
 };
 // COLLECTIVE, BLOCKS. Meets the others, runs `body`, ends in order. Whatever is thrown after the
 // meeting is settled between the ranks: all return (or leave) with the code of the first that
@@ -44,11 +44,11 @@ int run_as_rank(const Session& session, RankRun run,
 // Runs `work`, and tells the others of its failure before the caller's objects are destroyed: where
 // that takes long, a rank that waits for this one would call it a hang.
 template <class Work>
-auto telling_failures(comm::ProcessGroupSession& group, Work&& work) {
+auto broadcasting_failure(comm::ProcessGroupSession& group, Work&& work) {
   try {
     return work();
   } catch (const std::exception& thrown) {
-    group.tell(as_error(thrown));
+    group.broadcast_failure(as_error(thrown));
     throw;
   }
 }

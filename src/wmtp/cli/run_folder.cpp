@@ -18,7 +18,7 @@
 namespace wmtp::cli {
 namespace {
 
-using training::FolderOwner;
+using run::FolderOwner;
 
 constexpr int kMaxLooks = 50;
 constexpr std::chrono::milliseconds kLookPause{10};
@@ -33,17 +33,17 @@ void make_run_folder(const std::filesystem::path& folder) {
         "choose another with --run-dir");
 }
 
-storage::Descriptor open_run_folder(const std::filesystem::path& folder) {
-  return storage::Descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+UniqueFd open_run_folder(const std::filesystem::path& folder) {
+  return UniqueFd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
 // False: another has it. What cannot be locked is nobody's.
-bool try_lock_folder(const storage::Descriptor& folder) {
+bool try_lock_folder(const UniqueFd& folder) {
   return !folder || ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
 }
 
 [[noreturn]] void refuse_folder(const RunFolderRequest& request) {
-  const auto holder = commit::named_in_lock(request.save_dir, request.model);
+  const auto holder = checkpoint::named_in_lock(request.save_dir, request.model);
   const std::string who =
       holder ? fmt::format("run {} (host {}, pid {})", holder->run_id, holder->host, holder->pid)
              : "another run";
@@ -54,7 +54,7 @@ bool try_lock_folder(const storage::Descriptor& folder) {
 
 // Whoever writes down the end of a start that did not get this far holds it for a moment. With
 // `force_unlock` the lock of the checkpoints alone decides: it knows the living from the dead.
-void lock_folder(const storage::Descriptor& folder, const RunFolderRequest& request) {
+void lock_folder(const UniqueFd& folder, const RunFolderRequest& request) {
   for (int look = 0; !try_lock_folder(folder); ++look) {
     if (request.force_unlock) return;
     if (look == kMaxLooks) refuse_folder(request);
@@ -63,7 +63,7 @@ void lock_folder(const storage::Descriptor& folder, const RunFolderRequest& requ
 }
 
 // umask 077 does this for folders that the run makes itself.
-void make_private(const storage::Descriptor& folder, const std::filesystem::path& path) {
+void make_private(const UniqueFd& folder, const std::filesystem::path& path) {
   struct stat found {};
   if (!folder || ::fstat(folder.get(), &found) != 0 || (found.st_mode & 077) == 0) return;
   const unsigned mode = found.st_mode & 07777;
@@ -82,18 +82,18 @@ void make_private(const storage::Descriptor& folder, const std::filesystem::path
 
 }  // namespace
 
-storage::Descriptor lock_folder_if_free(const std::filesystem::path& run_dir) {
-  storage::Descriptor folder = open_run_folder(run_dir);
+UniqueFd lock_folder_if_free(const std::filesystem::path& run_dir) {
+  UniqueFd folder = open_run_folder(run_dir);
   if (folder && ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0) return folder;
   return {};
 }
 
-RunFolder::RunFolder(const RunFolderRequest& request, training::RunProgress& progress) {
+RunFolder::RunFolder(const RunFolderRequest& request, run::RunProgress& progress) {
   make_run_folder(request.run_dir);
   folder_ = open_run_folder(request.run_dir);
   try {
     lock_folder(folder_, request);
-    checkpoints_.emplace(request.save_dir, request.model, commit::this_process(request.run_id),
+    checkpoints_.emplace(request.save_dir, request.model, checkpoint::this_process(request.run_id),
                          request.force_unlock);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::config) progress.folder = FolderOwner::another;

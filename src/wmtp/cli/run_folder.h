@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "wmtp/commit/run_lock.h"
-#include "wmtp/storage/descriptor.h"
-#include "wmtp/training/run/train_state.h"
+#include "wmtp/checkpoint/run_lock.h"
+#include "wmtp/run/checkpoints/train_state.h"
+#include "wmtp/storage/open_file.h"
 
 namespace wmtp::cli {
 
@@ -25,16 +25,16 @@ class RunFolder {
   // the lock of the folder and that of the checkpoints, makes the folder private and removes the
   // last_exit.json of the run before. Error config names who holds them, Error io what cannot be
   // made. `progress` is told whose the folder is.
-  RunFolder(const RunFolderRequest& request, training::RunProgress& progress);
+  RunFolder(const RunFolderRequest& request, run::RunProgress& progress);
 
  private:
-  storage::Descriptor folder_;
-  std::optional<commit::RunLock> checkpoints_;
+  UniqueFd folder_;
+  std::optional<checkpoint::RunLock> checkpoints_;
 };
 
 // The lock of a run's folder if nobody has it, until the descriptor closes. It is taken on the
 // folder itself, so nothing in it changes. Nothing where there is no such folder, or the file
 // system (NFS) cannot lock folders.
-storage::Descriptor lock_folder_if_free(const std::filesystem::path& run_dir);
+UniqueFd lock_folder_if_free(const std::filesystem::path& run_dir);
 
 }  // namespace wmtp::cli

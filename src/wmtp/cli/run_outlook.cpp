@@ -5,42 +5,42 @@
 #include <limits>
 
 #include "wmtp/cli/rank_run.h"
-#include "wmtp/comm/launch_env.h"
+#include "wmtp/comm/launch/launch_env.h"
 #include "wmtp/config/derived.h"
 
 namespace wmtp::cli {
 namespace {
 
 struct PlannedPlace {
-  training::RunSite site;
+  run::RunContext context;
   bool other_machine = false;  // the run is meant for one with more memory
   bool limit_known = true;
 };
 
-PlannedPlace place_of(const config::Config& config, int ranks) {
+PlannedPlace planned_place(const config::Config& config, int ranks) {
   PlannedPlace place;
-  place.site.world = ranks;
-  place.site.environment = comm::process_environment();
+  place.context.world = ranks;
+  place.context.environment = comm::process_environment();
   comm::LaunchEnv launch;
   launch.world = launch.local_world = ranks;
   const std::string wish(config::name_of(config.runtime.device));
   try {
-    place.site.device = choose_device(launch, {wish, config.distributed.allow_shared_gpu});
+    place.context.device = choose_device(launch, {wish, config.distributed.allow_shared_gpu});
   } catch (const Error&) {
     if (wish != "cuda") throw;
-    place.site.device = c10::Device(c10::DeviceType::CUDA, 0);
-    place.site.memory_bytes = std::numeric_limits<std::int64_t>::max() / 2;
+    place.context.device = c10::Device(c10::DeviceType::CUDA, 0);
+    place.context.memory_bytes = std::numeric_limits<std::int64_t>::max() / 2;
     place.limit_known = false;
     return place;
   }
-  place.site.memory_bytes = rank_memory(config, ranks, place.site.device);
-  place.other_machine = wish == "auto" && place.site.device.is_cpu();
+  place.context.memory_bytes = rank_memory(config, ranks, place.context.device);
+  place.other_machine = wish == "auto" && place.context.device.is_cpu();
   return place;
 }
 
 // The key that a fact begins with, or that it is told of; null: none of the configuration's.
 const config::ResolvedKey* key_of(const config::ResolvedConfig& resolved,
-                                  const training::InputProblem& problem) {
+                                  const run::InputProblem& problem) {
   const config::ResolvedKey* found = nullptr;
   for (const config::ResolvedKey& key : resolved.keys) {
     const char after = problem.fact.c_str()[std::min(key.key.size(), problem.fact.size())];
@@ -51,8 +51,8 @@ const config::ResolvedKey* key_of(const config::ResolvedConfig& resolved,
   return found;
 }
 
-ShownProblem shown(const config::ResolvedConfig& resolved, const training::InputProblem& problem,
-                   const std::string& stage_file) {
+ShownProblem shown_problem(const config::ResolvedConfig& resolved, const run::InputProblem& problem,
+                           const std::string& stage_file) {
   const config::ResolvedKey* key = key_of(resolved, problem);
   ShownProblem one{problem.kind, stage_file, problem.fact, problem.hint};
   if (!key) return one;
@@ -61,7 +61,7 @@ ShownProblem shown(const config::ResolvedConfig& resolved, const training::Input
   return one;
 }
 
-double gib(std::int64_t bytes) {
+double in_gib(std::int64_t bytes) {
   return static_cast<double>(bytes) / (1 << 30);
 }
 
@@ -78,20 +78,20 @@ CheckedRun check_files(const config::ResolvedConfig& resolved, int ranks, bool r
   CheckedRun checked;
   checked.ranks = ranks;
   checked.accumulation = config::accumulation_steps(config, ranks);
-  training::RunCheck check;
+  run::RunCheck check;
   if (read_files) {
-    const PlannedPlace place = place_of(config, ranks);
-    check = training::check_run(config, place.site, place.other_machine);
-    checked.device = place.site.device.is_cuda() ? "cuda" : "cpu";
-    if (place.limit_known) checked.memory_bytes = place.site.memory_bytes;
+    const PlannedPlace place = planned_place(config, ranks);
+    check = run::check_run(config, place.context, place.other_machine);
+    checked.device = place.context.device.is_cuda() ? "cuda" : "cpu";
+    if (place.limit_known) checked.memory_bytes = place.context.memory_bytes;
   } else {
-    training::RunSite site;
-    site.world = ranks;
-    check = training::check_without_files(config, site);
+    run::RunContext context;
+    context.world = ranks;
+    check = run::check_without_files(config, context);
   }
   checked.outlook = check.outlook;
-  for (const training::InputProblem& problem : check.problems)
-    checked.problems.push_back(shown(resolved, problem, stage_file));
+  for (const run::InputProblem& problem : check.problems)
+    checked.problems.push_back(shown_problem(resolved, problem, stage_file));
   return checked;
 }
 
@@ -112,10 +112,10 @@ std::string CheckedRun::text(const config::Config& config) const {
                          *outlook.parameters);
   if (outlook.memory_bytes && memory_bytes > 0)
     lines += fmt::format("memory: {:.2f} GiB of {:.2f} GiB a rank ({})\n",
-                         gib(*outlook.memory_bytes), gib(memory_bytes), device);
+                         in_gib(*outlook.memory_bytes), in_gib(memory_bytes), device);
   else if (outlook.memory_bytes)
     lines += fmt::format("memory: {:.2f} GiB a rank ({}, of which there is none here)\n",
-                         gib(*outlook.memory_bytes), device);
+                         in_gib(*outlook.memory_bytes), device);
   return lines + fmt::format("ranks: {}\n", ranks);
 }
 

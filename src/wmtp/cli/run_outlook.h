@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "wmtp/config/load.h"
-#include "wmtp/training/run/run_check.h"
+#include "wmtp/run/run_check.h"
 
 namespace wmtp::cli {
 
@@ -17,7 +17,7 @@ struct ShownProblem {
 };
 
 struct CheckedRun {
-  training::RunOutlook outlook;
+  run::RunOutlook outlook;
   std::vector<ShownProblem> problems;
   int ranks = 1;
   std::int64_t accumulation = 1;

@@ -12,7 +12,7 @@
 namespace wmtp::cli {
 namespace {
 
-constexpr int kNotSaved = 81;
+constexpr int kLeftUnsaved = 81;
 constexpr std::int64_t kRepeatWindowMs = 2000;
 
 // Of the process, since signals are.
@@ -33,7 +33,7 @@ extern "C" void note_stop(int signal) {
   if (signal != SIGINT && now - first_notice_ms.load() < kRepeatWindowMs) return;
   constexpr std::string_view kLine = "wmtp: a second signal: leaving at once, not saved (81)\n";
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, kLine.data(), kLine.size());
-  ::_exit(kNotSaved);
+  ::_exit(kLeftUnsaved);
 }
 
 std::atomic<bool> save_noted{false};
@@ -43,7 +43,7 @@ extern "C" void note_save(int) {
 }
 
 extern "C" void leave_unsaved(int) {
-  ::_exit(kNotSaved);
+  ::_exit(kLeftUnsaved);
 }
 
 void install(void (*on_stop)(int)) {

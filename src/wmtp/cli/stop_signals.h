@@ -1,5 +1,5 @@
-// Requests to stop, from signals and from the stop file. Handlers only note them; the training loop
-// asks between steps. A second request that is no mere repeat leaves at once with 81.
+// RunRequests to stop, from signals and from the stop file. Handlers only note them; the training
+// loop asks between steps. A second request that is no mere repeat leaves at once with 81.
 #pragma once
 #include <chrono>
 #include <filesystem>

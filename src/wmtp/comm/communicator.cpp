@@ -1,4 +1,5 @@
 #include "wmtp/comm/communicator.h"
+#include "wmtp/comm/groups.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>

@@ -3,6 +3,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "wmtp/comm/c10d_communicator.h"
+#include "wmtp/comm/groups.h"
 #include "wmtp/comm/store_body.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/resource_limits.h"

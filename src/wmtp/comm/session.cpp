@@ -1,9 +1,10 @@
 #include "wmtp/comm/session.h"
+#include "wmtp/comm/groups.h"
 
 #include <fmt/format.h>
 #include <torch/headeronly/version.h>
 
-#include "wmtp/comm/watchdog_state.h"
+#include "wmtp/comm/watch/watchdog_state.h"
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
 
@@ -36,9 +37,9 @@ std::unique_ptr<ProcessGroupSession> ProcessGroupSession::start(LaunchEnv launch
     throw Error(ErrorKind::config, "comm",
                 fmt::format("backend '{}' is unknown", session->backend_),
                 "distributed.backend is auto, gloo or nccl");
-  session->meeting_ = meet(session->launch_, session->options_.rendezvous);
+  session->rendezvous_ = rendezvous(session->launch_, session->options_.rendezvous);
   session->watchdog_ = std::make_unique<Watchdog>(WatchdogOptions{
-      session->rank(), session->world(), session->meeting_.store, session->options_.run_dir,
+      session->rank(), session->world(), session->rendezvous_.store, session->options_.run_dir,
       session->options_.beat, session->options_.dead_after, session->options_.leave});
   return session;
 }
@@ -68,7 +69,7 @@ std::unique_ptr<Communicator> ProcessGroupSession::make_group(const std::string&
                        options_.device,
                        store(),
                        std::chrono::hours(1),
-                       meeting_.local_address,
+                       rendezvous_.local_address,
                        options_.rendezvous.interface.empty() ? launch_.gloo_interface
                                                              : options_.rendezvous.interface};
   std::unique_ptr<Communicator> group;
@@ -108,7 +109,7 @@ void ProcessGroupSession::abort_groups() noexcept {
   if (reduce_) reduce_->abort();
 }
 
-Failure ProcessGroupSession::tell(const Error& error) {
+Failure ProcessGroupSession::broadcast_failure(const Error& error) {
   if (told_) return *told_;
   const Failure mine{rank(), static_cast<int>(exit_code(error.kind())), error.what()};
   std::optional<Failure> theirs;
@@ -118,8 +119,8 @@ Failure ProcessGroupSession::tell(const Error& error) {
   return *told_;
 }
 
-Failure ProcessGroupSession::settle(const Error& error) {
-  const Failure cause = tell(error);
+Failure ProcessGroupSession::agree_on_failure(const Error& error) {
+  const Failure cause = broadcast_failure(error);
   abort_groups();
   let_others_read(cause, store(), world());
   if (rank() == 0 && cause.rank != rank())
@@ -141,9 +142,9 @@ void ProcessGroupSession::finish() {
   store().add("goodbye", 1);
   while (rank() == 0 && store().add("goodbye", 0) < world() && Clock::now() < deadline)
     std::this_thread::sleep_for(milliseconds(10));
-  if (rank() == 0 && meeting_.own_folder) {
+  if (rank() == 0 && rendezvous_.own_folder) {
     std::error_code ignored;
-    std::filesystem::remove_all(*meeting_.own_folder, ignored);
+    std::filesystem::remove_all(*rendezvous_.own_folder, ignored);
   }
   watchdog_->enter("finished", milliseconds(0));
 }

@@ -12,9 +12,10 @@
 
 #include "wmtp/comm/agreement.h"
 #include "wmtp/comm/communicator.h"
-#include "wmtp/comm/launch_env.h"
-#include "wmtp/comm/rendezvous.h"
-#include "wmtp/comm/watchdog.h"
+#include "wmtp/comm/groups.h"
+#include "wmtp/comm/launch/launch_env.h"
+#include "wmtp/comm/launch/rendezvous.h"
+#include "wmtp/comm/watch/watchdog.h"
 #include "wmtp/core/error.h"
 
 namespace wmtp::comm {
@@ -40,8 +41,8 @@ class ProcessGroupSession {
   const LaunchEnv& launch() const { return launch_; }
   int rank() const { return launch_.rank; }
   int world() const { return launch_.world; }
-  const Store& store() const { return meeting_.store; }
-  const std::string& where() const { return meeting_.where; }
+  const Store& store() const { return rendezvous_.store; }
+  const std::string& where() const { return rendezvous_.where; }
   const std::string& backend() const { return backend_; }  // single, gloo, nccl
   Watchdog& watchdog() { return *watchdog_; }
 
@@ -60,9 +61,9 @@ class ProcessGroupSession {
   // One code for all: what to leave with after `error`. An error of our own is posted for the
   // others; an Error comm waits 0.5 s for another rank's post and takes it over, else it is 75.
   // The first call counts. BLOCKS for a store call. The process then has 30 s to end by itself.
-  Failure tell(const Error& error);
-  // tell(), then aborts the groups.
-  Failure settle(const Error& error);
+  Failure broadcast_failure(const Error& error);
+  // broadcast_failure(), then aborts the groups.
+  Failure agree_on_failure(const Error& error);
 
   // COLLECTIVE, BLOCKS. Orderly end: groups closed in order, the store last.
   void finish();
@@ -74,7 +75,7 @@ class ProcessGroupSession {
   LaunchEnv launch_;
   SessionOptions options_;
   std::string backend_;
-  Rendezvous meeting_;
+  Rendezvous rendezvous_;
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<Communicator> gather_, reduce_;
   std::optional<Failure> told_;

@@ -1,5 +1,6 @@
 // World 1: every collective is a copy, or nothing where input and output are the same memory.
 #include "wmtp/comm/communicator.h"
+#include "wmtp/comm/groups.h"
 
 namespace wmtp::comm {
 namespace {

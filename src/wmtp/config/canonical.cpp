@@ -6,7 +6,7 @@
 #include <array>
 #include <charconv>
 
-#include "wmtp/config/node.h"
+#include "wmtp/config/yaml/node.h"
 
 namespace wmtp::config {
 namespace {

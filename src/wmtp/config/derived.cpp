@@ -41,11 +41,6 @@ std::string policy_name(const Config& config) {
   return text;
 }
 
-const ModelLocation& tokenizer_location(const Config& config) {
-  const PolicyModel& policy = config.models.policy;
-  return policy.tokenizer_path ? *policy.tokenizer_path : policy.path;
-}
-
 double lora_learning_rate(const Config& config) {
   const Training& training = config.training;
   if (training.lora.learning_rate) return *training.lora.learning_rate;

@@ -21,7 +21,6 @@ struct ComputeDTypes {
 ComputeDTypes compute_dtypes(const Fsdp& fsdp);  // mixed_precision, refined by the two dtype keys
 
 std::string policy_name(const Config& config);  // models.policy.name, or made from the path
-const ModelLocation& tokenizer_location(const Config& config);
 double lora_learning_rate(const Config& config);
 double lora_weight_decay(const Config& config);
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "wmtp/config/load.h"
-#include "wmtp/config/node.h"
-#include "wmtp/config/schema.h"
+#include "wmtp/config/tables/schema.h"
+#include "wmtp/config/yaml/node.h"
 
 namespace wmtp::config {
 

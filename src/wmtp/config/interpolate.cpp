@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "wmtp/config/key_path.h"
-#include "wmtp/config/schema.h"
+#include "wmtp/config/tables/schema.h"
 
 namespace wmtp::config {
 namespace {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "wmtp/config/load.h"
-#include "wmtp/config/node.h"
-#include "wmtp/config/problems.h"
+#include "wmtp/config/yaml/node.h"
+#include "wmtp/config/yaml/problems.h"
 
 namespace wmtp::config {
 

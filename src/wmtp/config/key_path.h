@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "wmtp/config/node.h"
-#include "wmtp/config/schema.h"
+#include "wmtp/config/tables/schema.h"
+#include "wmtp/config/yaml/node.h"
 
 namespace wmtp::config {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "wmtp/config/key_path.h"
-#include "wmtp/config/yaml_reader.h"
+#include "wmtp/config/yaml/yaml_reader.h"
 #include "wmtp/core/file.h"
 
 namespace wmtp::config {

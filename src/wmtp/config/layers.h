@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "wmtp/config/load.h"
-#include "wmtp/config/node.h"
-#include "wmtp/config/problems.h"
-#include "wmtp/config/schema.h"
+#include "wmtp/config/tables/schema.h"
+#include "wmtp/config/yaml/node.h"
+#include "wmtp/config/yaml/problems.h"
 
 namespace wmtp::config {
 

@@ -7,14 +7,14 @@
 
 #include "wmtp/config/canonical.h"
 #include "wmtp/config/derived.h"
-#include "wmtp/config/inert_keys.h"
 #include "wmtp/config/input_paths.h"
 #include "wmtp/config/interpolate.h"
 #include "wmtp/config/layers.h"
-#include "wmtp/config/problems.h"
-#include "wmtp/config/rules.h"
-#include "wmtp/config/schema.h"
+#include "wmtp/config/rules/inert_keys.h"
+#include "wmtp/config/rules/rules.h"
 #include "wmtp/config/shape_fields.h"
+#include "wmtp/config/tables/schema.h"
+#include "wmtp/config/yaml/problems.h"
 #include "wmtp/core/checksum.h"
 
 namespace wmtp::config {

@@ -2,7 +2,7 @@
 
 #include "wmtp/config/key_path.h"
 #include "wmtp/config/layers.h"
-#include "wmtp/config/yaml_reader.h"
+#include "wmtp/config/yaml/yaml_reader.h"
 
 namespace wmtp::config {
 namespace {

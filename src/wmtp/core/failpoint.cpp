@@ -36,14 +36,14 @@ struct Rule {
 };
 
 // Process-wide, like the logger: a passage may be anywhere. Absent from releases.
-struct State {
+struct ArmedState {
   std::mutex mutex;
   std::vector<Rule> rules;
   int rank = 0;
   std::filesystem::path log_path;
 };
-State& state() {
-  static State instance;
+ArmedState& armed_state() {
+  static ArmedState instance;
   return instance;
 }
 
@@ -139,7 +139,7 @@ Rule parse_rule(std::string_view entry) {
   return rule;
 }
 
-std::vector<Rule> parse(std::string_view spec) {
+std::vector<Rule> parse_points(std::string_view spec) {
   std::vector<Rule> rules;
   while (!spec.empty()) {
     const std::string_view entry = take(spec, ";");
@@ -151,7 +151,7 @@ std::vector<Rule> parse(std::string_view spec) {
 
 // One write() in append mode: lines of several processes do not mix, and a kill right after keeps
 // it.
-void append_to_log(const State& armed, const Rule& rule) {
+void append_to_log(const ArmedState& armed, const Rule& rule) {
   if (armed.log_path.empty()) return;
   const std::string line = fmt::format("{} {} {} {}\n", points()[rule.point].name, armed.rank,
                                        rule.num_passages, name_of(rule.action));
@@ -181,8 +181,8 @@ std::string_view name_of(Action action) {
 }
 
 void configure(const Options& options) {
-  std::vector<Rule> rules = parse(options.spec);
-  State& armed = state();
+  std::vector<Rule> rules = parse_points(options.spec);
+  ArmedState& armed = armed_state();
   std::lock_guard lock(armed.mutex);
   armed.rules = std::move(rules);
   armed.rank = options.rank;
@@ -194,7 +194,7 @@ Action pass(std::string_view name) {
   WMTP_CHECK(point, fmt::format("failpoint '{}' is not in core/failpoint_points.cpp", name));
   std::optional<Rule> hit;
   {
-    State& armed = state();
+    ArmedState& armed = armed_state();
     std::lock_guard lock(armed.mutex);
     for (Rule& rule : armed.rules) {
       if (!fires(rule, *point, armed.rank) || hit) continue;

@@ -77,8 +77,8 @@ class StrictBuilder : public nlohmann::detail::json_sax_dom_parser<Json> {
   WideIntegers wide_;
 };
 
-Json parse(std::string_view text, std::string_view name, const JsonLimits& limits, ErrorKind kind,
-           WideIntegers wide) {
+Json parse_with(std::string_view text, std::string_view name, const JsonLimits& limits,
+                ErrorKind kind, WideIntegers wide) {
   if (text.size() > limits.max_bytes)
     throw Error(
         kind, "json",
@@ -99,11 +99,11 @@ Json parse(std::string_view text, std::string_view name, const JsonLimits& limit
 
 Json parse_json(std::string_view text, std::string_view name, const JsonLimits& limits,
                 ErrorKind kind) {
-  return parse(text, name, limits, kind, WideIntegers::refused);
+  return parse_with(text, name, limits, kind, WideIntegers::refused);
 }
 
 Json parse_foreign_json(std::string_view text, std::string_view name, const JsonLimits& limits) {
-  return parse(text, name, limits, ErrorKind::data, WideIntegers::doubles);
+  return parse_with(text, name, limits, ErrorKind::data, WideIntegers::doubles);
 }
 
 Json read_foreign_json(const std::filesystem::path& path, const JsonLimits& limits) {

@@ -13,7 +13,7 @@
 namespace wmtp::log {
 namespace {
 
-struct State {
+struct LogState {
   std::mutex mutex;
   Options options;
   std::shared_ptr<spdlog::logger> logger;
@@ -44,35 +44,36 @@ std::shared_ptr<spdlog::logger> make_logger(const Options& options) {
   return logger;
 }
 
-State& state() {
-  static State instance{.mutex = {}, .options = {}, .logger = make_logger({}), .before_line = {}};
+LogState& log_state() {
+  static LogState instance{
+      .mutex = {}, .options = {}, .logger = make_logger({}), .before_line = {}};
   return instance;
 }
 
 }  // namespace
 
 void configure(const Options& options) {
-  State& s = state();
+  LogState& s = log_state();
   const std::scoped_lock lock(s.mutex);
   s.options = options;
   s.logger = make_logger(options);
 }
 
 Options current() {
-  State& s = state();
+  LogState& s = log_state();
   const std::scoped_lock lock(s.mutex);
   return s.options;
 }
 
 void before_each_line(std::function<void()> call) {
-  State& s = state();
+  LogState& s = log_state();
   const std::scoped_lock lock(s.mutex);
   s.before_line = std::move(call);
 }
 
 void write(Level level, std::string_view module, std::string_view message) {
   const std::string text = printable(message);
-  State& s = state();
+  LogState& s = log_state();
   const std::scoped_lock lock(s.mutex);
   if (s.before_line && s.logger->should_log(spdlog_level(level))) s.before_line();
   const std::string rank = s.options.rank >= 0 ? fmt::format("rank {}: ", s.options.rank) : "";

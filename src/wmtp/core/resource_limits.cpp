@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "wmtp/core/kernel_number.h"
+#include "wmtp/core/procfs.h"
 
 namespace wmtp {
 namespace {
@@ -48,7 +48,7 @@ std::optional<std::int64_t> cgroup_limit(std::string_view controller, const std:
   for (std::string line; std::getline(lines, line);) {
     std::string folder = cgroup_folder(line, controller);
     while (folder.starts_with("/sys/fs/cgroup")) {
-      const auto limit = kernel_number((folder + "/" + file).c_str());
+      const auto limit = procfs_number((folder + "/" + file).c_str());
       if (limit && (!smallest || *limit < *smallest)) smallest = limit;
       folder.resize(folder.rfind('/'));
     }
@@ -64,7 +64,7 @@ Texts limit_texts(Resource resource) {
     add_rlimit(texts, RLIMIT_AS, "RLIMIT_AS", /*in_mib=*/true);
   if (resource == Resource::memory) {  // a cgroup's limit kills, it does not refuse
     add_rlimit(texts, RLIMIT_DATA, "RLIMIT_DATA", /*in_mib=*/true);
-    if (kernel_number("/proc/sys/vm/overcommit_memory") == 2)
+    if (procfs_number("/proc/sys/vm/overcommit_memory") == 2)
       texts.emplace_back("vm.overcommit_memory = 2");
   }
   if (resource == Resource::threads) {

@@ -1,6 +1,5 @@
-// Integers that must not be mixed up, as distinct types. `StrongId<Tag>` converts to nothing by
-// itself;
-// `.value()` is the number.
+// Integers that must not be mixed up, as distinct types. A `StrongId<Tag>` never converts on its
+// own; `.value()` is the number.
 #pragma once
 #include <compare>
 #include <cstdint>
@@ -24,8 +23,6 @@ class StrongId {
   Int value_ = 0;
 };
 
-using Rank = StrongId<struct RankTag, int>;    // process of a run, 0..world-1
-using Step = StrongId<struct StepTag>;         // optimizer steps done
 using UnitId = StrongId<struct UnitTag, int>;  // unit of the model, in forward order
 
 }  // namespace wmtp

@@ -39,13 +39,6 @@ class ThreadPool {
     return future;
   }
 
-  // Calls body(first, last) over [begin, end) cut into ranges of `grain` (the last may be shorter),
-  // on the pool and on the calling thread. The cuts depend on `grain` alone, never on the number of
-  // threads, so sums kept per range come out the same everywhere. BLOCKS until all ranges are done;
-  // then throws the exception of the lowest range that failed, if any. REQUIRES grain >= 1.
-  void parallel_for(std::int64_t begin, std::int64_t end, std::int64_t grain,
-                    const std::function<void(std::int64_t first, std::int64_t last)>& body);
-
  private:
   void enqueue(std::function<void()> task);
   void close();  // BLOCKS until what was enqueued is done

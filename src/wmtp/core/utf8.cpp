@@ -30,4 +30,34 @@ Utf8Char first_utf8_char(std::string_view text) {
   return overlong || surrogate || code > 0x10FFFF ? Utf8Char{} : Utf8Char{code, size};
 }
 
+std::optional<std::size_t> find_invalid_utf8(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    if (static_cast<std::uint8_t>(text[at]) < 0x80) {
+      ++at;
+      continue;
+    }
+    const std::size_t size = first_utf8_char(text.substr(at)).size;
+    if (size == 0) return at;
+    at += size;
+  }
+  return std::nullopt;
+}
+
+void append_utf8(char32_t code, std::string& out) {
+  const auto put = [&](char32_t byte) { out.push_back(static_cast<char>(byte)); };
+  if (code < 0x80) return put(code);
+  if (code < 0x800) {
+    put(0xC0 | code >> 6);
+  } else {
+    if (code < 0x10000) {
+      put(0xE0 | code >> 12);
+    } else {
+      put(0xF0 | code >> 18);
+      put(0x80 | (code >> 12 & 0x3F));
+    }
+    put(0x80 | (code >> 6 & 0x3F));
+  }
+  put(0x80 | (code & 0x3F));
+}
+
 }  // namespace wmtp

@@ -1,6 +1,8 @@
 // UTF-8, read strictly: no overlong forms, no surrogates, nothing beyond U+10FFFF.
 #pragma once
 #include <cstddef>
+#include <optional>
+#include <string>
 #include <string_view>
 
 namespace wmtp {
@@ -12,5 +14,11 @@ struct Utf8Char {
 
 // The character at the front of `text`. REQUIRES text not to be empty.
 Utf8Char first_utf8_char(std::string_view text);
+
+// The offset of the first byte that begins no valid character; nothing: the text is valid.
+std::optional<std::size_t> find_invalid_utf8(std::string_view text);
+
+// REQUIRES a code point: at most U+10FFFF.
+void append_utf8(char32_t code, std::string& out);
 
 }  // namespace wmtp

@@ -1,5 +1,6 @@
 // The one symbol of libwmtp_cuda.so.
 #include "wmtp/comm/cuda/nccl_communicator.h"
+#include "wmtp/comm/groups.h"
 #include "wmtp/cuda_plugin/services.h"
 #include "wmtp/kernels/cuda/launchers.h"
 #include "wmtp/tensor/cuda_plugin.h"

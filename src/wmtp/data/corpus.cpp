@@ -7,11 +7,11 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
-#include "wmtp/data/cache_builder.h"
-#include "wmtp/data/index_builder.h"
-#include "wmtp/data/line_chunks.h"
-#include "wmtp/data/row_schema.h"
-#include "wmtp/data/source_file.h"
+#include "wmtp/data/index/index_builder.h"
+#include "wmtp/data/index/line_chunks.h"
+#include "wmtp/data/index/row_schema.h"
+#include "wmtp/data/index/source_file.h"
+#include "wmtp/data/tokens/cache_builder.h"
 
 namespace wmtp::data {
 
@@ -70,7 +70,7 @@ void Corpus::open_file(const std::filesystem::path& path, std::size_t ordinal,
   format_ = format;
   std::unique_ptr<File> file;
   if (format == Format::tokens) {
-    file.reset(new File{path, std::nullopt, open_given_cache(path, tokenizer)});
+    file = std::make_unique<File>(File{path, std::nullopt, open_given_cache(path, tokenizer)});
   } else {
     std::optional<RowIndex> index;
     if (format == Format::instruct) {
@@ -106,7 +106,7 @@ void Corpus::open_file(const std::filesystem::path& path, std::size_t ordinal,
                   fmt::format("{} and {} do not belong together", index->path().string(),
                               cache.path().string()),
                   cache_format().rebuild_hint);
-    file.reset(new File{path, std::move(index), std::move(cache)});
+    file = std::make_unique<File>(File{path, std::move(index), std::move(cache)});
   }
   file->first_row = num_rows_;
   num_rows_ += file->cache.num_rows();

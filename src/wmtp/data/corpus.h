@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "wmtp/data/index/row_index.h"
 #include "wmtp/data/options.h"
-#include "wmtp/data/row_index.h"
 #include "wmtp/data/sampling/row_table.h"
-#include "wmtp/data/token_cache.h"
-#include "wmtp/data/truncation.h"
+#include "wmtp/data/tokens/token_cache.h"
+#include "wmtp/data/tokens/truncation.h"
 #include "wmtp/tokenizer/tokenizer.h"
 
 namespace wmtp::data {

@@ -6,9 +6,9 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/data/corpus.h"
-#include "wmtp/data/line_chunks.h"
-#include "wmtp/data/row_schema.h"
-#include "wmtp/data/source_file.h"
+#include "wmtp/data/index/line_chunks.h"
+#include "wmtp/data/index/row_schema.h"
+#include "wmtp/data/index/source_file.h"
 
 namespace wmtp::data {
 namespace {

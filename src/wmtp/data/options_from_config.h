@@ -1,9 +1,9 @@
 // The one place that reads the sections `dataset` and `data_sampling` for this module.
 #pragma once
 #include "wmtp/config/config.h"
-#include "wmtp/data/dataset.h"
-#include "wmtp/data/loader.h"
 #include "wmtp/data/options.h"
+#include "wmtp/data/plan/dataset.h"
+#include "wmtp/data/plan/loader.h"
 
 namespace wmtp::data {
 

@@ -4,8 +4,7 @@
 
 #include <algorithm>
 
-#include "wmtp/core/log.h"
-#include "wmtp/data/truncation.h"
+#include "wmtp/data/tokens/truncation.h"
 #include "wmtp/tokenizer/stream_decoder.h"
 
 namespace wmtp::data {
@@ -159,15 +158,6 @@ std::string marked_text(const EpochView& view, const Sequence& sequence,
   for (std::size_t i = 0; i < texts.size(); ++i)
     marked += (i == sequence.prompt_len ? ">>" : "") + texts[i];
   return marked + (sequence.prompt_len < texts.size() ? "<<" : ">><<");
-}
-
-void log_summary(const Dataset& dataset, const tokenizer::Tokenizer& tokenizer) {
-  for (const std::string& line : to_lines(summarize(dataset))) log::info("data", "{}", line);
-  const auto view = dataset.epoch(0);
-  std::vector<Sequence> sequences;
-  view->append_sequences(0, sequences);
-  log::info("data", "first sample, targets between >> and <<:\n{}",
-            marked_text(*view, sequences.front(), tokenizer));
 }
 
 }  // namespace wmtp::data

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "wmtp/core/json.h"
-#include "wmtp/data/dataset.h"
+#include "wmtp/data/plan/dataset.h"
 #include "wmtp/tokenizer/tokenizer.h"
 
 namespace wmtp::data {
@@ -39,8 +39,5 @@ std::vector<std::string> to_lines(const DataSummary& summary);
 // A sequence as text, its targets between >> and <<.
 std::string marked_text(const EpochView& view, const Sequence& sequence,
                         const tokenizer::Tokenizer& tokenizer);
-
-// The summary and one decoded sample on the log.
-void log_summary(const Dataset& dataset, const tokenizer::Tokenizer& tokenizer);
 
 }  // namespace wmtp::data

@@ -1,16 +1,16 @@
 #include "wmtp/kernels/adamw.h"
 
 #include "wmtp/core/error.h"
-#include "wmtp/kernels/checks.h"
-#include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cpu/fast.h"
-#include "wmtp/kernels/cuda_launch.h"
+#include "wmtp/kernels/cpu/reference.h"
+#include "wmtp/kernels/support/checks.h"
+#include "wmtp/kernels/support/cuda_launch.h"
 
 namespace wmtp::kernels {
 namespace {
 
-void check(const AdamW& args) {
-  const Demands demands("adamw", args.param);
+void check_adamw(const AdamW& args) {
+  const ArgChecks demands("adamw", args.param);
   const DType dtype = args.param.scalar_type();
   const std::int64_t size = args.param.numel();
   demands.vector("param", args.param, size, dtype)
@@ -28,7 +28,7 @@ void check(const AdamW& args) {
   if (args.compute_copy.defined()) demands.gradient("compute_copy", args.compute_copy, {size});
 }
 
-void on_gpu(const AdamW& a) {
+void adamw_on_gpu(const AdamW& a) {
   CudaAdamW args{};
   args.grad_element = element_of("adamw", a.grad);
   args.copy_element =
@@ -56,9 +56,9 @@ void on_gpu(const AdamW& a) {
 }  // namespace
 
 void adamw(const AdamW& args) {
-  check(args);
+  check_adamw(args);
   if (args.param.numel() == 0) return;
-  if (args.param.is_cuda()) return on_gpu(args);
+  if (args.param.is_cuda()) return adamw_on_gpu(args);
   if (args.param.scalar_type() == kBFloat16) return cpu::adamw_rounded(args);
   if (is_double_on_cpu("adamw", args.param)) return cpu::adamw<double>(args);
   cpu::fast::adamw(args);

@@ -5,8 +5,8 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/kernels/attention_aten.h"
-#include "wmtp/kernels/checks.h"
-#include "wmtp/kernels/cpu/definitions.h"
+#include "wmtp/kernels/cpu/reference.h"
+#include "wmtp/kernels/support/checks.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -17,8 +17,8 @@ constexpr std::int64_t kSmallestForCudnn = 32;
 // Above these the kernels have no body.
 constexpr std::int64_t kLargestForCudnn = 128, kLargestForFlash = 256;
 
-void check(const Demands& demands, const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v_NGE,
-           const Documents& documents) {
+void check_attention(const ArgChecks& demands, const Tensor& q_NHE, const Tensor& k_NGE,
+                     const Tensor& v_NGE, const Documents& documents) {
   WMTP_CHECK(q_NHE.dim() == 3 && k_NGE.dim() == 3, "attention: q and k are not [n, heads, e]");
   const std::int64_t tokens = q_NHE.size(0), num_q = q_NHE.size(1), size = q_NHE.size(2);
   const std::int64_t num_kv = k_NGE.size(1);
@@ -77,7 +77,7 @@ Documents make_documents(std::vector<std::int32_t> start, c10::Device device) {
 
 AttentionResult attention(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v_NGE,
                           const Documents& documents, const AttentionOptions& options) {
-  check(Demands("attention", q_NHE), q_NHE, k_NGE, v_NGE, documents);
+  check_attention(ArgChecks("attention", q_NHE), q_NHE, k_NGE, v_NGE, documents);
   const AttentionChoice choice = choose(q_NHE, documents, options);
   if (q_NHE.is_cpu()) {
     const bool is_double = is_double_on_cpu("attention", q_NHE);
@@ -94,8 +94,8 @@ AttentionResult attention(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor
 
 AttentionGrads attention_backward(const AttentionBackward& args) {
   WMTP_CHECK(args.forward && args.documents, "attention_backward: no forward result");
-  const Demands demands("attention_backward", args.q_NHE);
-  check(demands, args.q_NHE, args.k_NGE, args.v_NGE, *args.documents);
+  const ArgChecks demands("attention_backward", args.q_NHE);
+  check_attention(demands, args.q_NHE, args.k_NGE, args.v_NGE, *args.documents);
   demands.heads("dout", args.dout_NHE, args.q_NHE.sizes(), args.q_NHE.scalar_type());
   const AttentionChoice used = args.forward->used;
   if (args.q_NHE.is_cpu()) {

@@ -5,7 +5,7 @@
 #include <ATen/ops/empty_like.h>
 
 #include "wmtp/kernels/attention_aten.h"
-#include "wmtp/kernels/checks.h"
+#include "wmtp/kernels/support/checks.h"
 
 namespace wmtp::kernels {
 namespace {

@@ -1,15 +1,15 @@
 #include "wmtp/kernels/cross_entropy.h"
 
-#include "wmtp/kernels/checks.h"
-#include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cpu/fast.h"
-#include "wmtp/kernels/cuda_launch.h"
+#include "wmtp/kernels/cpu/reference.h"
+#include "wmtp/kernels/support/checks.h"
+#include "wmtp/kernels/support/cuda_launch.h"
 
 namespace wmtp::kernels {
 namespace {
 
-void check(const CrossEntropy& args) {
-  const Demands demands("cross_entropy", args.logits_MV);
+void check_cross_entropy(const CrossEntropy& args) {
+  const ArgChecks demands("cross_entropy", args.logits_MV);
   const DType dtype = args.logits_MV.scalar_type();
   const std::int64_t rows = args.logits_MV.size(0);
   demands.matrix("logits", args.logits_MV, rows, args.logits_MV.size(1), dtype)
@@ -21,7 +21,7 @@ void check(const CrossEntropy& args) {
     demands.matrix("hidden", args.hidden_MD, rows, args.hidden_MD.size(1), dtype);
 }
 
-void on_gpu(const CrossEntropy& a) {
+void cross_entropy_on_gpu(const CrossEntropy& a) {
   CudaCrossEntropy args{};
   args.element = element_of("cross_entropy", a.logits_MV);
   args.logits = data_of(a.logits_MV), args.logits_stride = row_stride(a.logits_MV);
@@ -36,9 +36,9 @@ void on_gpu(const CrossEntropy& a) {
 }  // namespace
 
 void cross_entropy(const CrossEntropy& args) {
-  check(args);
+  check_cross_entropy(args);
   if (args.logits_MV.numel() == 0) return;
-  if (args.logits_MV.is_cuda()) return on_gpu(args);
+  if (args.logits_MV.is_cuda()) return cross_entropy_on_gpu(args);
   const bool is_double = is_double_on_cpu("cross_entropy", args.logits_MV);
   cpu::check_targets(args.targets_M, args.logits_MV.size(1));
   is_double ? cpu::cross_entropy<double>(args) : cpu::fast::cross_entropy(args);

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "wmtp/core/error.h"
-#include "wmtp/kernels/checks.h"
-#include "wmtp/kernels/cpu/definitions.h"
-#include "wmtp/kernels/cuda_launch.h"
+#include "wmtp/kernels/cpu/reference.h"
+#include "wmtp/kernels/support/checks.h"
+#include "wmtp/kernels/support/cuda_launch.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -16,7 +16,7 @@ std::uint64_t first_kept(double p) {
   return static_cast<std::uint64_t>(std::max(0.0, std::ceil(p * 0x1p32 - 0.5)));
 }
 
-void on_gpu(const Tensor& x_NI, const DropoutMask& mask, const Tensor& out_NI) {
+void dropout_on_gpu(const Tensor& x_NI, const DropoutMask& mask, const Tensor& out_NI) {
   CudaDropout args{};
   args.element = element_of("dropout", x_NI);
   args.x = data_of(x_NI), args.out = data_of(out_NI);
@@ -35,14 +35,14 @@ void on_gpu(const Tensor& x_NI, const DropoutMask& mask, const Tensor& out_NI) {
 
 void dropout(const Tensor& x_NI, const DropoutMask& mask, const Tensor& out_NI) {
   const std::int64_t rows = x_NI.size(0);
-  const Demands demands("dropout", x_NI);
+  const ArgChecks demands("dropout", x_NI);
   demands.matrix("out", out_NI, rows, x_NI.size(1), x_NI.scalar_type())
       .vector("document", mask.document_N, rows, kInt32)
       .vector("position", mask.position_N, rows, kInt32)
       .vector("streams", mask.streams_D, mask.streams_D.numel(), kInt64);
   WMTP_CHECK(mask.p >= 0 && mask.p < 1, "dropout: p must lie in [0, 1)");
   if (x_NI.numel() == 0) return;
-  if (x_NI.is_cuda()) return on_gpu(x_NI, mask, out_NI);
+  if (x_NI.is_cuda()) return dropout_on_gpu(x_NI, mask, out_NI);
   x_NI.scalar_type() == kFloat64 ? cpu::dropout<double>(x_NI, mask, out_NI)
                                  : cpu::dropout<float>(x_NI, mask, out_NI);
 }

@@ -2,9 +2,9 @@
 
 #include <ATen/ops/sort.h>
 
-#include "wmtp/kernels/checks.h"
-#include "wmtp/kernels/cpu/definitions.h"
-#include "wmtp/kernels/cuda_launch.h"
+#include "wmtp/kernels/cpu/reference.h"
+#include "wmtp/kernels/support/checks.h"
+#include "wmtp/kernels/support/cuda_launch.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -39,7 +39,7 @@ void backward_on_gpu(const Tensor& tokens_N, const Tensor& dout_ND, const Tensor
 }  // namespace
 
 void embedding(const Tensor& tokens_N, const Tensor& weight_VD, const Tensor& out_ND) {
-  const Demands demands("embedding", weight_VD);
+  const ArgChecks demands("embedding", weight_VD);
   const DType dtype = weight_VD.scalar_type();
   demands.vector("tokens", tokens_N, out_ND.size(0), kInt32)
       .matrix("weight", weight_VD, weight_VD.size(0), weight_VD.size(1), dtype)
@@ -52,7 +52,7 @@ void embedding(const Tensor& tokens_N, const Tensor& weight_VD, const Tensor& ou
 }
 
 void embedding_backward(const Tensor& tokens_N, const Tensor& dout_ND, const Tensor& dweight_VD) {
-  const Demands demands("embedding_backward", dout_ND);
+  const ArgChecks demands("embedding_backward", dout_ND);
   const std::int64_t vocabulary = dweight_VD.size(0), features = dout_ND.size(1);
   demands.vector("tokens", tokens_N, dout_ND.size(0), kInt32)
       .matrix("dout", dout_ND, dout_ND.size(0), features, dout_ND.scalar_type())

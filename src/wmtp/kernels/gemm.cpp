@@ -3,7 +3,7 @@
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/mm.h>
 
-#include "wmtp/kernels/checks.h"
+#include "wmtp/kernels/support/checks.h"
 
 namespace wmtp::kernels {
 

@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "wmtp/core/error.h"
-#include "wmtp/kernels/checks.h"
 #include "wmtp/kernels/cross_entropy.h"
 #include "wmtp/kernels/gemm.h"
+#include "wmtp/kernels/support/checks.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -29,8 +29,8 @@ std::int64_t chunk_rows(const LinearCrossEntropy& args) {
   return (rows + num_chunks - 1) / num_chunks;
 }
 
-void check(const LinearCrossEntropy& args) {
-  const Demands demands("linear_cross_entropy", args.hidden_ND);
+void check_linear_cross_entropy(const LinearCrossEntropy& args) {
+  const ArgChecks demands("linear_cross_entropy", args.hidden_ND);
   const DType dtype = args.hidden_ND.scalar_type();
   const std::int64_t features = args.hidden_ND.size(1);
   demands.matrix("hidden", args.hidden_ND, args.hidden_ND.size(0), features, dtype)
@@ -42,8 +42,9 @@ void check(const LinearCrossEntropy& args) {
   WMTP_CHECK(args.weight_VD.size(0) > 0, "linear_cross_entropy: an empty vocabulary");
 }
 
-void check(const LinearCrossEntropy& args, const LinearCrossEntropyGrads& grads) {
-  const Demands demands("linear_cross_entropy", args.hidden_ND);
+void check_linear_cross_entropy(const LinearCrossEntropy& args,
+                                const LinearCrossEntropyGrads& grads) {
+  const ArgChecks demands("linear_cross_entropy", args.hidden_ND);
   const DType dtype = args.hidden_ND.scalar_type();
   demands.vector("scale", grads.scale_M, args.targets_M.size(0), statistics_dtype(dtype))
       .matrix("dhidden", grads.dhidden_ND, args.hidden_ND.size(0), args.hidden_ND.size(1), dtype);
@@ -126,13 +127,13 @@ Tensor run(const LinearCrossEntropy& args, const LinearCrossEntropyGrads* grads)
 }  // namespace
 
 Tensor nll(const LinearCrossEntropy& args) {
-  check(args);
+  check_linear_cross_entropy(args);
   return run(args, nullptr);
 }
 
 Tensor nll_and_grad(const LinearCrossEntropy& args, const LinearCrossEntropyGrads& grads) {
-  check(args);
-  check(args, grads);
+  check_linear_cross_entropy(args);
+  check_linear_cross_entropy(args, grads);
   return run(args, &grads);
 }
 

@@ -1,13 +1,14 @@
 #include "wmtp/kernels/response_stats.h"
 
 #include "wmtp/core/error.h"
-#include "wmtp/kernels/cpu/definitions.h"
-#include "wmtp/kernels/cuda_launch.h"
+#include "wmtp/kernels/cpu/reference.h"
+#include "wmtp/kernels/support/cuda_launch.h"
 
 namespace wmtp::kernels {
 namespace {
 
-void on_gpu(const Tensor& values_N, const Responses& responses, const Tensor& stats_DS) {
+void response_stats_on_gpu(const Tensor& values_N, const Responses& responses,
+                           const Tensor& stats_DS) {
   WMTP_CHECK(element_of("response_stats", values_N) == Element::fp32,
              "response_stats: the values are not fp32");
   CudaResponseStats args{};
@@ -22,12 +23,12 @@ void on_gpu(const Tensor& values_N, const Responses& responses, const Tensor& st
 }  // namespace
 
 void response_stats(const Tensor& values_N, const Responses& responses, const Tensor& stats_DS) {
-  const Demands demands("response_stats", values_N);
+  const ArgChecks demands("response_stats", values_N);
   check_responses(demands, responses, values_N);
   demands.matrix("stats", stats_DS, responses.num_docs(), kNumResponseStats, kFloat64)
       .gradient("stats", stats_DS, {responses.num_docs(), kNumResponseStats});
   if (responses.num_docs() == 0) return;
-  if (values_N.is_cuda()) return on_gpu(values_N, responses, stats_DS);
+  if (values_N.is_cuda()) return response_stats_on_gpu(values_N, responses, stats_DS);
   is_double_on_cpu("response_stats", values_N)
       ? cpu::response_stats<double>(values_N, responses, stats_DS)
       : cpu::response_stats<float>(values_N, responses, stats_DS);

@@ -2,7 +2,7 @@
 
 namespace wmtp::kernels {
 
-void check_responses(const Demands& demands, const Responses& responses, const Tensor& values_N) {
+void check_responses(const ArgChecks& demands, const Responses& responses, const Tensor& values_N) {
   const std::int64_t num_tokens = values_N.numel();
   demands.vector("values", values_N, num_tokens, values_N.scalar_type())
       .vector("mask", responses.mask_N, num_tokens, kMaskType)

@@ -4,7 +4,7 @@
 #pragma once
 #include <cstdint>
 
-#include "wmtp/kernels/checks.h"
+#include "wmtp/kernels/support/checks.h"
 #include "wmtp/tensor/tensor.h"
 
 namespace wmtp::kernels {
@@ -23,6 +23,6 @@ struct Responses {
 };
 
 // Shapes, types and places of all but the reward, against `values_N`.
-void check_responses(const Demands& demands, const Responses& responses, const Tensor& values_N);
+void check_responses(const ArgChecks& demands, const Responses& responses, const Tensor& values_N);
 
 }  // namespace wmtp::kernels

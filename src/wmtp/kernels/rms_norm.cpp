@@ -1,15 +1,15 @@
 #include "wmtp/kernels/rms_norm.h"
 
-#include "wmtp/kernels/checks.h"
-#include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cpu/fast.h"
-#include "wmtp/kernels/cuda_launch.h"
+#include "wmtp/kernels/cpu/reference.h"
+#include "wmtp/kernels/support/checks.h"
+#include "wmtp/kernels/support/cuda_launch.h"
 
 namespace wmtp::kernels {
 namespace {
 
-void check(const RmsNorm& args) {
-  const Demands demands("rms_norm", args.x_ND);
+void check_rms_norm(const RmsNorm& args) {
+  const ArgChecks demands("rms_norm", args.x_ND);
   const DType dtype = args.x_ND.scalar_type();
   const std::int64_t rows = args.x_ND.size(0), columns = args.x_ND.size(1);
   demands.matrix("x", args.x_ND, rows, columns, dtype)
@@ -21,8 +21,8 @@ void check(const RmsNorm& args) {
         .matrix("sum", args.sum_ND, rows, columns, dtype);
 }
 
-void check(const RmsNormBackward& args) {
-  const Demands demands("rms_norm_backward", args.x_ND);
+void check_rms_norm(const RmsNormBackward& args) {
+  const ArgChecks demands("rms_norm_backward", args.x_ND);
   const DType dtype = args.x_ND.scalar_type();
   const std::int64_t rows = args.x_ND.size(0), columns = args.x_ND.size(1);
   demands.matrix("x", args.x_ND, rows, columns, dtype)
@@ -33,7 +33,7 @@ void check(const RmsNormBackward& args) {
   if (args.dweight_D.defined()) demands.gradient("dweight", args.dweight_D, {columns});
 }
 
-void on_gpu(const RmsNorm& a) {
+void rms_norm_on_gpu(const RmsNorm& a) {
   const CudaRmsNorm args{element_of("rms_norm", a.x_ND),
                          data_of(a.x_ND),
                          data_of(a.delta_ND),
@@ -51,7 +51,7 @@ void on_gpu(const RmsNorm& a) {
   check_launch("rms_norm", gpu_kernels().rms_norm(args, gpu_stream()));
 }
 
-void on_gpu(const RmsNormBackward& a) {
+void rms_norm_on_gpu(const RmsNormBackward& a) {
   CudaRmsNormBackward args{};
   args.element = element_of("rms_norm_backward", a.x_ND);
   args.dout = data_of(a.dout_ND), args.dout_stride = row_stride(a.dout_ND);
@@ -73,17 +73,17 @@ void on_gpu(const RmsNormBackward& a) {
 }  // namespace
 
 void rms_norm(const RmsNorm& args) {
-  check(args);
+  check_rms_norm(args);
   if (args.x_ND.numel() == 0) return;
-  if (args.x_ND.is_cuda()) return on_gpu(args);
+  if (args.x_ND.is_cuda()) return rms_norm_on_gpu(args);
   if (is_double_on_cpu("rms_norm", args.x_ND)) return cpu::rms_norm<double>(args);
   cpu::fast::rms_norm(args);
 }
 
 void rms_norm_backward(const RmsNormBackward& args) {
-  check(args);
+  check_rms_norm(args);
   if (args.x_ND.numel() == 0) return;
-  if (args.x_ND.is_cuda()) return on_gpu(args);
+  if (args.x_ND.is_cuda()) return rms_norm_on_gpu(args);
   if (is_double_on_cpu("rms_norm_backward", args.x_ND)) return cpu::rms_norm_backward<double>(args);
   cpu::fast::rms_norm_backward(args);
 }

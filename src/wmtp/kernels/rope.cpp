@@ -5,10 +5,10 @@
 #include <ATen/ops/sin.h>
 
 #include "wmtp/core/error.h"
-#include "wmtp/kernels/checks.h"
-#include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cpu/fast.h"
-#include "wmtp/kernels/cuda_launch.h"
+#include "wmtp/kernels/cpu/reference.h"
+#include "wmtp/kernels/support/checks.h"
+#include "wmtp/kernels/support/cuda_launch.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -19,7 +19,7 @@ std::int64_t row_width(const HeadShape& heads) {
   return static_cast<std::int64_t>(heads.num_heads + 2 * heads.num_kv_heads) * heads.head_dim;
 }
 
-void check_table(const Demands& demands, const RopeTable& table, std::int64_t tokens,
+void check_table(const ArgChecks& demands, const RopeTable& table, std::int64_t tokens,
                  const HeadShape& heads, DType dtype) {
   demands.matrix("cos", table.cos_NF, tokens, heads.head_dim / 2, statistics_dtype(dtype))
       .matrix("sin", table.sin_NF, tokens, heads.head_dim / 2, statistics_dtype(dtype));
@@ -27,8 +27,8 @@ void check_table(const Demands& demands, const RopeTable& table, std::int64_t to
              "rope: the table is not contiguous");
 }
 
-void check(const Rope& args) {
-  const Demands demands("rope", args.qkv_NC);
+void check_rope(const Rope& args) {
+  const ArgChecks demands("rope", args.qkv_NC);
   const DType dtype = args.qkv_NC.scalar_type();
   const std::int64_t tokens = args.qkv_NC.size(0), size = args.heads.head_dim;
   const std::int64_t rotated = args.heads.num_heads + args.heads.num_kv_heads;
@@ -41,8 +41,8 @@ void check(const Rope& args) {
       .matrix("qk_rstd", args.qk_rstd, tokens, rotated, statistics_dtype(dtype));
 }
 
-void check(const RopeBackward& args) {
-  const Demands demands("rope_backward", args.dqkv_NC);
+void check_rope(const RopeBackward& args) {
+  const ArgChecks demands("rope_backward", args.dqkv_NC);
   const DType dtype = args.dqkv_NC.scalar_type();
   const std::int64_t tokens = args.dqkv_NC.size(0), size = args.heads.head_dim;
   const std::int64_t num_q = args.heads.num_heads, num_kv = args.heads.num_kv_heads;
@@ -60,7 +60,7 @@ void check(const RopeBackward& args) {
   if (args.dk_weight_E.defined()) demands.gradient("dk_weight", args.dk_weight_E, {size});
 }
 
-void on_gpu(const Rope& a) {
+void rope_on_gpu(const Rope& a) {
   CudaRope args{};
   args.element = element_of("rope", a.qkv_NC);
   args.cos = floats_of(a.table.cos_NF), args.sin = floats_of(a.table.sin_NF);
@@ -74,7 +74,7 @@ void on_gpu(const Rope& a) {
   check_launch("rope", gpu_kernels().rope(args, gpu_stream()));
 }
 
-void on_gpu(const RopeBackward& a) {
+void rope_on_gpu(const RopeBackward& a) {
   CudaRopeBackward args{};
   args.element = element_of("rope_backward", a.dqkv_NC);
   args.cos = floats_of(a.table.cos_NF), args.sin = floats_of(a.table.sin_NF);
@@ -110,17 +110,17 @@ RopeTable rope_table(const Tensor& positions_N, const Tensor& inv_freq_F) {
 }
 
 void rope(const Rope& args) {
-  check(args);
+  check_rope(args);
   if (args.qkv_NC.numel() == 0) return;
-  if (args.qkv_NC.is_cuda()) return on_gpu(args);
+  if (args.qkv_NC.is_cuda()) return rope_on_gpu(args);
   if (is_double_on_cpu("rope", args.qkv_NC)) return cpu::rope<double>(args);
   cpu::fast::rope(args);
 }
 
 void rope_backward(const RopeBackward& args) {
-  check(args);
+  check_rope(args);
   if (args.dqkv_NC.numel() == 0) return;
-  if (args.dqkv_NC.is_cuda()) return on_gpu(args);
+  if (args.dqkv_NC.is_cuda()) return rope_on_gpu(args);
   if (is_double_on_cpu("rope_backward", args.dqkv_NC)) return cpu::rope_backward<double>(args);
   cpu::fast::rope_backward(args);
 }

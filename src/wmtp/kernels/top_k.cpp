@@ -1,16 +1,16 @@
 #include "wmtp/kernels/top_k.h"
 
 #include "wmtp/core/error.h"
-#include "wmtp/kernels/checks.h"
-#include "wmtp/kernels/cpu/definitions.h"
-#include "wmtp/kernels/cuda_launch.h"
+#include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/responses.h"
+#include "wmtp/kernels/support/checks.h"
+#include "wmtp/kernels/support/cuda_launch.h"
 
 namespace wmtp::kernels {
 namespace {
 
-void check(const TopK& args) {
-  const Demands demands("top_k", args.scores_M);
+void check_top_k(const TopK& args) {
+  const ArgChecks demands("top_k", args.scores_M);
   const DType dtype = args.scores_M.scalar_type();
   const std::int64_t size = args.scores_M.numel();
   demands.vector("scores", args.scores_M, size, dtype)
@@ -21,7 +21,7 @@ void check(const TopK& args) {
              "top_k: the share must lie in (0, 1]");
 }
 
-void on_gpu(const TopK& a) {
+void top_k_on_gpu(const TopK& a) {
   WMTP_CHECK(element_of("top_k", a.scores_M) == Element::fp32, "top_k: the scores are not fp32");
   CudaTopK args{};
   args.scores = floats_of(a.scores_M), args.selected = floats_of(a.selected_M);
@@ -34,8 +34,8 @@ void on_gpu(const TopK& a) {
 }  // namespace
 
 void top_k(const TopK& args) {
-  check(args);
-  if (args.scores_M.is_cuda()) return on_gpu(args);
+  check_top_k(args);
+  if (args.scores_M.is_cuda()) return top_k_on_gpu(args);
   is_double_on_cpu("top_k", args.scores_M) ? cpu::top_k<double>(args) : cpu::top_k<float>(args);
 }
 

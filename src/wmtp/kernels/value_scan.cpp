@@ -1,14 +1,14 @@
 #include "wmtp/kernels/value_scan.h"
 
 #include "wmtp/core/error.h"
-#include "wmtp/kernels/cpu/definitions.h"
-#include "wmtp/kernels/cuda_launch.h"
+#include "wmtp/kernels/cpu/reference.h"
+#include "wmtp/kernels/support/cuda_launch.h"
 
 namespace wmtp::kernels {
 namespace {
 
-void check(const ValueScan& args) {
-  const Demands demands("value_scan", args.values_N);
+void check_value_scan(const ValueScan& args) {
+  const ArgChecks demands("value_scan", args.values_N);
   const DType dtype = args.values_N.scalar_type();
   check_responses(demands, args.responses, args.values_N);
   demands.vector("out", args.out_N, args.values_N.size(0), dtype);
@@ -18,7 +18,7 @@ void check(const ValueScan& args) {
   if (args.bad_D.defined()) demands.vector("bad", args.bad_D, num_docs, kInt32);
 }
 
-void on_gpu(const ValueScan& a) {
+void value_scan_on_gpu(const ValueScan& a) {
   WMTP_CHECK(element_of("value_scan", a.values_N) == Element::fp32,
              "value_scan: the values are not fp32");
   CudaValueScan args{};
@@ -37,9 +37,9 @@ void on_gpu(const ValueScan& a) {
 }  // namespace
 
 void value_scan(const ValueScan& args) {
-  check(args);
+  check_value_scan(args);
   if (args.responses.num_docs() == 0) return;
-  if (args.values_N.is_cuda()) return on_gpu(args);
+  if (args.values_N.is_cuda()) return value_scan_on_gpu(args);
   is_double_on_cpu("value_scan", args.values_N) ? cpu::value_scan<double>(args)
                                                 : cpu::value_scan<float>(args);
 }

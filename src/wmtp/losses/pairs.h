@@ -1,11 +1,9 @@
 // Pairs of documents: a positive (right) one and, behind it, its negative. D documents.
 #pragma once
+#include "wmtp/core/pair_role.h"
 #include "wmtp/tensor/tensor.h"
 
 namespace wmtp::losses {
-
-// Of a document; the numbers are the loader's.
-enum PairRole : int { kSingle = 0, kPositive = 1, kNegative = 2 };
 
 struct PairGaps {
   Tensor is_pair_D;  // bool: a positive document whose pair has two non-empty responses

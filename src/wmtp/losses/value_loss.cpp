@@ -27,7 +27,7 @@ Tensor count_bad(const Tensor& values_N, const Tensor& is_in_N) {
   return values_N.isfinite().logical_not_().logical_and_(is_in_N).sum(kInt64);
 }
 
-Tensor stats_of(const Tensor& values_N, const Documents& docs) {
+Tensor stats_of(const Tensor& values_N, const kernels::Responses& docs) {
   const Tensor stats_DS =
       at::empty({docs.num_docs(), kernels::kNumResponseStats}, values_N.options().dtype(kFloat64));
   kernels::response_stats(values_N, docs, stats_DS);
@@ -35,8 +35,8 @@ Tensor stats_of(const Tensor& values_N, const Documents& docs) {
 }
 
 // What one token's loss counts for in the step's.
-Tensor shares(const ValueLossOptions& options, const Tensor& values_N, const Documents& docs,
-              const ValueCounts& counts) {
+Tensor shares(const ValueLossOptions& options, const Tensor& values_N,
+              const kernels::Responses& docs, const ValueCounts& counts) {
   const auto wide = values_N.options().dtype(kFloat64);
   const bool by_token = options.reduction == ValueReduction::token;
   const double whole = by_token ? counts.tokens : counts.sequences;
@@ -60,8 +60,8 @@ LossAndSlope per_token(const ValueLossOptions& options, const Tensor& error_N) {
           at::where(is_near, error_N / delta, error_N.sign())};
 }
 
-Documents with_reward_of(const Documents& docs, const Tensor& values_N) {
-  Documents out = docs;
+kernels::Responses with_reward_of(const kernels::Responses& docs, const Tensor& values_N) {
+  kernels::Responses out = docs;
   out.reward_D = docs.reward_D.to(values_N.scalar_type());
   return out;
 }
@@ -71,9 +71,9 @@ struct Targets {
 };
 
 Targets targets_and_bad(const ValueLossOptions& options, const Tensor& values_N,
-                        const Documents& docs) {
+                        const kernels::Responses& docs) {
   const Tensor is_in_N = docs.mask_N.ne(0);
-  const Documents same = with_reward_of(docs, values_N);
+  const kernels::Responses same = with_reward_of(docs, values_N);
   if (options.type == ValueLossType::mse)
     return {at::where(is_in_N, at::index_select(same.reward_D, 0, docs.document_N), 0.0),
             count_bad(values_N, is_in_N)};
@@ -102,13 +102,13 @@ void check(const ValueLossOptions& options) {
 }
 
 Tensor value_targets(const ValueLossOptions& options, const Tensor& values_N,
-                     const Documents& docs) {
+                     const kernels::Responses& docs) {
   check(options);
   return targets_and_bad(options, values_N, docs).targets_N;
 }
 
-ValueLoss value_loss(const ValueLossOptions& options, const Tensor& values_N, const Documents& docs,
-                     const ValueCounts& counts) {
+ValueLoss value_loss(const ValueLossOptions& options, const Tensor& values_N,
+                     const kernels::Responses& docs, const ValueCounts& counts) {
   check(options);
   const Targets targets = targets_and_bad(options, values_N, docs);
   const Tensor is_in_N = docs.mask_N.ne(0);
@@ -119,8 +119,8 @@ ValueLoss value_loss(const ValueLossOptions& options, const Tensor& values_N, co
   return {loss_N.sum(), slope_N.to(values_N.scalar_type()), targets.bad};
 }
 
-ValueLoss pairwise_loss(const Tensor& values_N, const Documents& docs, const Tensor& pair_role_D,
-                        const ValueCounts& counts) {
+ValueLoss pairwise_loss(const Tensor& values_N, const kernels::Responses& docs,
+                        const Tensor& pair_role_D, const ValueCounts& counts) {
   const Tensor is_in_N = docs.mask_N.ne(0), stats_DS = stats_of(values_N, docs);
   const PairGaps pairs = pair_gaps(stats_DS, pair_role_D);
   const double share = counts.pairs > 0 ? 1 / counts.pairs : 0;
@@ -133,7 +133,7 @@ ValueLoss pairwise_loss(const Tensor& values_N, const Documents& docs, const Ten
   return {loss_D.sum(), dvalues_N.to(values_N.scalar_type()), count_bad(values_N, is_read_N)};
 }
 
-Tensor value_mse_sums(const Tensor& values_N, const Documents& docs) {
+Tensor value_mse_sums(const Tensor& values_N, const kernels::Responses& docs) {
   const Tensor is_in_N = docs.mask_N.ne(0);
   const Tensor rewards_N = at::index_select(docs.reward_D, 0, docs.document_N);
   return at::stack({errors(values_N, rewards_N, is_in_N).square().sum(), is_in_N.sum(kFloat64)});

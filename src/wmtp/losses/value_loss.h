@@ -14,8 +14,6 @@
 
 namespace wmtp::losses {
 
-using Documents = kernels::Responses;
-
 enum class ValueLossType { mse, lambda_return, pairwise_ranking };
 enum class ValueLossFn { huber, mse };
 enum class ValueReduction { sequence, token };
@@ -43,16 +41,16 @@ struct ValueLoss {
 
 // target_N as the loss reads it, 0 outside the mask. REQUIRES type mse or lambda_return.
 Tensor value_targets(const ValueLossOptions& options, const Tensor& values_N,
-                     const Documents& docs);
+                     const kernels::Responses& docs);
 // mse and lambda_return.
-ValueLoss value_loss(const ValueLossOptions& options, const Tensor& values_N, const Documents& docs,
-                     const ValueCounts& counts);
+ValueLoss value_loss(const ValueLossOptions& options, const Tensor& values_N,
+                     const kernels::Responses& docs, const ValueCounts& counts);
 
 // pair_role_D: uint8, PairRole. docs.reward_D is not read.
-ValueLoss pairwise_loss(const Tensor& values_N, const Documents& docs, const Tensor& pair_role_D,
-                        const ValueCounts& counts);
+ValueLoss pairwise_loss(const Tensor& values_N, const kernels::Responses& docs,
+                        const Tensor& pair_role_D, const ValueCounts& counts);
 
 // [sum of (v - R)^2, n] fp64 over response tokens: value/mse is their ratio.
-Tensor value_mse_sums(const Tensor& values_N, const Documents& docs);
+Tensor value_mse_sums(const Tensor& values_N, const kernels::Responses& docs);
 
 }  // namespace wmtp::losses

@@ -38,7 +38,7 @@ SideMetrics side_metrics(std::span<const double> sums) {
 
 }  // namespace
 
-Tensor sequence_stats(const Tensor& values_N, const Documents& docs) {
+Tensor sequence_stats(const Tensor& values_N, const kernels::Responses& docs) {
   const Tensor stats_DS =
       at::empty({docs.num_docs(), kernels::kNumResponseStats}, values_N.options().dtype(kFloat64));
   kernels::response_stats(values_N, docs, stats_DS);

@@ -16,7 +16,7 @@
 namespace wmtp::losses {
 
 // fp64 [D, kNumResponseStats] on the device, no host wait; NaN marks what a sequence does not have.
-Tensor sequence_stats(const Tensor& values_N, const Documents& docs);
+Tensor sequence_stats(const Tensor& values_N, const kernels::Responses& docs);
 
 // Rows without pairs: positive where R > 1/2. uint8 [D] on the device; documents without response
 // are skipped by the sums whatever their role.

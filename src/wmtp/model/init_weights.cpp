@@ -52,8 +52,8 @@ void draw_as(const layout::ParamSpec& param, std::uint64_t seed, double std, std
 
 }  // namespace
 
-void draw_weights(const layout::ParamSpec& param, std::uint64_t seed, double std,
-                  std::int64_t begin, const Tensor& out) {
+void random_init(const layout::ParamSpec& param, std::uint64_t seed, double std, std::int64_t begin,
+                 const Tensor& out) {
   WMTP_CHECK(begin >= 0 && begin + out.numel() <= param.numel(),
              "a range outside the parameter was asked for");
   if (param.name.ends_with("norm.weight")) {

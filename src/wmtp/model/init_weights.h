@@ -13,7 +13,7 @@ namespace wmtp::model {
 // Fills `out` (1-D, CPU, fp32 or fp64) with elements [begin, begin + out.numel()) of the parameter.
 // Projections and embeddings: normal(0, std). Vectors whose name ends in norm.weight: 1.
 // LoRA: lora_A uniform in +-1/sqrt(in), lora_B zero.
-void draw_weights(const layout::ParamSpec& param, std::uint64_t seed, double std,
-                  std::int64_t begin, const Tensor& out);
+void random_init(const layout::ParamSpec& param, std::uint64_t seed, double std, std::int64_t begin,
+                 const Tensor& out);
 
 }  // namespace wmtp::model

@@ -40,7 +40,7 @@ const Tensor& LocalWeights::weights_at(const Place& place) const {
   return place.param->trained ? buffers.trained : buffers.frozen;
 }
 
-void LocalWeights::fill(const Fill& fill) {
+void LocalWeights::fill(const ReadParam& fill) {
   for (const Place& place : places(units_)) fill(*place.param, 0, place.of(weights_at(place)));
 }
 
@@ -59,11 +59,6 @@ Tensor LocalWeights::grad(std::string_view name) const {
   const Place place = find(name);
   if (!place.param->trained || !grads_[place.unit].defined()) return {};
   return place.of(grads_[place.unit]).view(place.param->shape);
-}
-
-void LocalWeights::zero_grads() {
-  for (Tensor& grad : grads_)
-    if (grad.defined()) grad.zero_();
 }
 
 }  // namespace wmtp::model

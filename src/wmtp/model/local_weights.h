@@ -12,13 +12,14 @@ namespace wmtp::model {
 class LocalWeights : public WeightAccess, public GradSink {
  public:
   // Fills elements [begin, begin + out.numel()) of a parameter.
-  using Fill = std::function<void(const layout::ParamSpec&, std::int64_t begin, const Tensor& out)>;
+  using ReadParam =
+      std::function<void(const layout::ParamSpec&, std::int64_t begin, const Tensor& out)>;
 
   // OWNS per unit a flat buffer of its trained and one of its frozen parameters in `dtype` on
   // `device`, and if `with_grads` a gradient buffer of the trained ones, zeroed.
   LocalWeights(std::vector<layout::UnitSpec> units, DType dtype, c10::Device device,
                bool with_grads);
-  void fill(const Fill& fill);
+  void fill(const ReadParam& fill);
 
   UnitBuffers acquire(UnitId unit, Pass) override { return weights_.at(index(unit)); }
   void release(UnitId, Pass) override {}
@@ -30,7 +31,6 @@ class LocalWeights : public WeightAccess, public GradSink {
   Tensor param(std::string_view name) const;
   // View of its gradient; undefined for a frozen one and without gradients.
   Tensor grad(std::string_view name) const;
-  void zero_grads();
 
  private:
   struct Place {

@@ -15,7 +15,7 @@
 namespace wmtp::model {
 namespace {
 
-Tensor dropped(const Tensor& x, const std::optional<kernels::DropoutMask>& mask) {
+Tensor drop_hidden(const Tensor& x, const std::optional<kernels::DropoutMask>& mask) {
   if (!mask) return x;
   Tensor out = at::empty_like(x);
   kernels::dropout(x, *mask, out);
@@ -52,7 +52,7 @@ ValueHeadPass ValueHead::forward(const Tensor& weights, const Tensor& u_ND,
     x = at::addmm(bias(layers_[i], weights), x, weight(layers_[i], weights).t());
     if (i + 1 == layers_.size()) break;
     pass.before_gelu.push_back(x);
-    x = dropped(at::gelu(x), pass.masks[i]);
+    x = drop_hidden(at::gelu(x), pass.masks[i]);
   }
   pass.values_N = x.squeeze(1);
   if (type_ == ValueHeadType::sigmoid) pass.values_N = at::sigmoid(pass.values_N);
@@ -68,7 +68,7 @@ Tensor ValueHead::backward(const Tensor& weights, const Tensor& grads, const Val
     weight(layers_[i], grads).addmm_(dx.t(), pass.inputs[i]);
     bias(layers_[i], grads).add_(dx.sum(0));
     dx = at::mm(dx, weight(layers_[i], weights));
-    if (i > 0) dx = at::gelu_backward(dropped(dx, pass.masks[i - 1]), pass.before_gelu[i - 1]);
+    if (i > 0) dx = at::gelu_backward(drop_hidden(dx, pass.masks[i - 1]), pass.before_gelu[i - 1]);
   }
   return dx;
 }

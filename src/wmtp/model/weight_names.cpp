@@ -77,26 +77,10 @@ std::optional<NamePair> split_index(std::string_view module, std::string_view pr
   return NamePair{digits, module.substr(dot + 1)};
 }
 
-enum class Direction { from_meta, to_meta };
-
-std::optional<std::string> translate(std::string_view name, Direction direction) {
-  const bool from = direction == Direction::from_meta;
-  auto lookup = [from](const auto& table, std::string_view key) -> std::optional<std::string_view> {
-    for (const auto& [meta, ours] : table)
-      if ((from ? meta : ours) == key) return from ? ours : meta;
-    return std::nullopt;
-  };
-  const auto parts = split_suffix(name);
-  if (!parts) return std::nullopt;
-  const auto [module, suffix] = *parts;
-  if (const auto root = lookup(kRootNames, module)) return fmt::format("{}{}", *root, suffix);
-  for (const std::string_view group : {"layers.", "extra_heads."}) {
-    const auto index = split_index(module, fmt::format("{}{}", from ? "" : "model.", group));
-    if (!index) continue;
-    const auto part = lookup(kBlockNames, index->second);
-    if (!part) return std::nullopt;
-    return fmt::format("{}{}{}.{}{}", from ? "model." : "", group, index->first, *part, suffix);
-  }
+template <class Table>
+std::optional<std::string_view> find_in(const Table& table, std::string_view meta_name) {
+  for (const auto& [meta, ours] : table)
+    if (meta == meta_name) return ours;
   return std::nullopt;
 }
 
@@ -166,11 +150,18 @@ layout::NameMap meta_name_map(const ModelConfig& config) {
 }
 
 std::optional<std::string> from_meta_name(std::string_view meta_name) {
-  return translate(meta_name, Direction::from_meta);
-}
-
-std::optional<std::string> to_meta_name(std::string_view name) {
-  return translate(name, Direction::to_meta);
+  const auto parts = split_suffix(meta_name);
+  if (!parts) return std::nullopt;
+  const auto [module, suffix] = *parts;
+  if (const auto root = find_in(kRootNames, module)) return fmt::format("{}{}", *root, suffix);
+  for (const std::string_view group : {"layers.", "extra_heads."}) {
+    const auto index = split_index(module, group);
+    if (!index) continue;
+    const auto part = find_in(kBlockNames, index->second);
+    if (!part) return std::nullopt;
+    return fmt::format("model.{}{}.{}{}", group, index->first, *part, suffix);
+  }
+  return std::nullopt;
 }
 
 std::optional<std::string_view> projection_name(std::string_view short_name) {

@@ -29,7 +29,6 @@ layout::UnitSpec value_head_unit(ValueHeadType type, std::int64_t dim);
 // Rows of q and k weights, and of their lora_B, are marked as interleaved.
 layout::NameMap meta_name_map(const ModelConfig& config);
 std::optional<std::string> from_meta_name(std::string_view meta_name);
-std::optional<std::string> to_meta_name(std::string_view name);
 
 // "q_proj" for "q_proj" and for Meta's "wq"; nothing for a name of neither scheme.
 std::optional<std::string_view> projection_name(std::string_view short_name);

@@ -1,29 +1,10 @@
 #include "wmtp/optim/lr_schedule.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numbers>
-#include <utility>
-
-#include "wmtp/core/error.h"
 
 namespace wmtp::optim {
-
-ScheduleType schedule_from_name(std::string_view name) {
-  constexpr std::array<std::pair<std::string_view, ScheduleType>, 5> kNames{{
-      {"constant", ScheduleType::constant},
-      {"cosine", ScheduleType::cosine},
-      {"linear", ScheduleType::linear},
-      {"exponential", ScheduleType::exponential},
-      {"plateau", ScheduleType::plateau},
-  }};
-  for (const auto& [known, type] : kNames)
-    if (known == name) return type;
-  throw Error(ErrorKind::config, "optim", fmt::format("unknown schedule \"{}\"", name));
-}
 
 std::int64_t warmup_steps(std::int64_t total_steps, double ratio,
                           std::optional<std::int64_t> steps) {

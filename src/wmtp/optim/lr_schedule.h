@@ -5,12 +5,10 @@
 #pragma once
 #include <cstdint>
 #include <optional>
-#include <string_view>
 
 namespace wmtp::optim {
 
 enum class ScheduleType { constant, cosine, linear, exponential, plateau };
-ScheduleType schedule_from_name(std::string_view name);
 
 struct Schedule {
   ScheduleType type = ScheduleType::constant;

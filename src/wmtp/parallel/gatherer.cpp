@@ -6,6 +6,21 @@
 
 #include "wmtp/core/error.h"
 
+// Why in this order. A collective of c10d starts only after the work that is already enqueued on
+// the current stream (on a CPU that work is done by then), and Work::wait() makes the current
+// stream wait for the collective, not the host (on a CPU it blocks the host). Two things follow. A
+// slot may be overwritten as soon as it is released, because the kernels that read it were enqueued
+// before the all-gather that writes it. And acquire() starts the gathers of the next units before
+// it waits for its own: they follow on the wire without a gap, and run while this unit computes.
+//
+// Who may block whom: a gather ends only when every rank has started it, so the order in which
+// units are acquired is part of the protocol. It is recorded, not configured: the first pass of a
+// kind gathers without prefetch and writes its order down, later passes are checked against it.
+// Units marked `kept` stand outside of that order, as they are held across a whole pass. Prefetch
+// never looks beyond the end of a pass, so no gather is in flight when the optimizer changes the
+// masters and invalidate() drops what was gathered; between the micro-batches of a step it stays
+// valid.
+
 namespace wmtp::parallel {
 namespace {
 

@@ -11,7 +11,7 @@ namespace wmtp::parallel {
 // NO_SHARD: everything replicated, gradients all-reduced. SHARD_GRAD_OP: parameters gathered once a
 // step, gradients and optimizer sharded. FULL_SHARD: parameters gathered unit by unit, in forward
 // and again in backward.
-enum class Strategy { no_shard, shard_grad_op, full_shard };
+enum class Strategy { full_shard, shard_grad_op, no_shard };
 
 std::string_view name_of(Strategy strategy);         // NO_SHARD, ...
 Strategy strategy_from_name(std::string_view name);  // any case; else Error config

@@ -7,6 +7,24 @@
 #include "wmtp/core/error.h"
 #include "wmtp/tensor/cuda_plugin.h"
 
+// Why in this order. close() starts the reduction after the kernels that wrote the gradient, which
+// are already enqueued on the current stream, and returns; nobody waits for it before the slot is
+// needed again. open() is where that happens: it settles the reduction that was started two units
+// ago, and only then clears the slot, because the reduced shard is a slice of the slot itself. So
+// one unit's gradient is on the wire while the next unit computes into the other slot. On CUDA
+// settling orders the stream, on a CPU it blocks the host.
+//
+// A unit that is open for a whole pass (`kept`: the root is opened by the trunk's forward and
+// closed last) would occupy one of the two slots all that time, so it has a buffer of its own; with
+// no_sync every unit has one. Reductions run on a communicator of their own: on the gatherer's they
+// would queue behind the gathers of the backward pass, whose weights the next unit waits for.
+//
+// The order of closing is that of the model's backward pass, the same on all ranks, and the order
+// in which the parts of micro-batches are added follows from the calls alone, not from timing. With
+// cpu_offload the first part of a unit is copied to pinned host memory without a wait, and finish()
+// synchronizes once; the parts of later micro-batches are added on the host, which waits for each
+// of them.
+
 namespace wmtp::parallel {
 
 Reducer::Reducer(std::vector<UnitState>& states, const ParallelOptions& options,
@@ -62,7 +80,7 @@ Tensor Reducer::open(UnitId id) {
     turn_ = (turn_ + 1) % slots_.size();
   }
   Slot& slot = slot_of(unit);
-  settle(slot);
+  finish_reduction(slot);
   const bool goes_on = options_.no_sync && opened_[unit];
   if (!goes_on) slot.whole.narrow(0, 0, state.plan.trained.padded_numel()).zero_();
   opened_[unit] = true;
@@ -96,7 +114,7 @@ void Reducer::reduce(std::size_t unit, Slot& slot) {
 }
 
 // Ends the slot's reduction, if one is under way, and brings its result home.
-void Reducer::settle(Slot& slot) {
+void Reducer::finish_reduction(Slot& slot) {
   if (slot.unit < 0) return;
   const auto unit = static_cast<std::size_t>(slot.unit);
   Tensor& grad = states_[unit].grad;
@@ -111,8 +129,8 @@ void Reducer::settle(Slot& slot) {
 }
 
 void Reducer::finish() {
-  for (Slot& slot : slots_) settle(slot);
-  for (auto& [unit, slot] : own_) settle(slot);
+  for (Slot& slot : slots_) finish_reduction(slot);
+  for (auto& [unit, slot] : own_) finish_reduction(slot);
   if (options_.offloads()) cuda_tables().services.synchronize();
 }
 

@@ -45,7 +45,7 @@ class Reducer {
   // The model adds to the gradient that is kept.
   bool adds_in_place() const { return unsharded() && !options_.offloads(); }
   Slot& slot_of(std::size_t unit);
-  void settle(Slot& slot);
+  void finish_reduction(Slot& slot);
   void reduce(std::size_t unit, Slot& slot);
 
   std::vector<UnitState>& states_;

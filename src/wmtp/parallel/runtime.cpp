@@ -13,7 +13,7 @@ Runtime::Runtime(const std::vector<layout::UnitSpec>& units, const ParallelOptio
       gatherer_(states_, options_, *groups.gather),
       reducer_(states_, options_, *groups.reduce) {}
 
-void Runtime::fill(const Fill& fill) {
+void Runtime::fill(const ReadParam& fill) {
   fill_unit_states(states_, options_, placement_, fill);
   gatherer_.invalidate();
 }

@@ -24,7 +24,7 @@ class Runtime {
           const Groups& groups);
 
   // Sharded initialisation: only ranges this rank owns are asked for.
-  void fill(const Fill& fill);
+  void fill(const ReadParam& fill);
 
   void begin_step();
   void begin_micro_batch(bool last);

@@ -20,7 +20,7 @@ int frozen_world(const ParallelOptions& options, const Placement& placement) {
 }
 
 void fill_bucket(const layout::BucketPlan& plan, int rank, const Tensor& shard, DType master,
-                 const Fill& fill) {
+                 const ReadParam& fill) {
   for (const layout::Piece& piece : plan.pieces(rank)) {
     const Tensor target = shard.narrow(0, piece.in_shard, piece.in_param.size());
     const layout::ParamSpec& param = plan.params()[piece.param];
@@ -68,7 +68,7 @@ std::vector<UnitState> make_unit_states(const std::vector<layout::UnitSpec>& uni
 }
 
 void fill_unit_states(std::vector<UnitState>& states, const ParallelOptions& options,
-                      const Placement& placement, const Fill& fill) {
+                      const Placement& placement, const ReadParam& fill) {
   const DType master = options.master_dtype == kFloat64 ? kFloat64 : kFloat32;
   for (UnitState& state : states) {
     if (state.master.defined())

@@ -29,13 +29,14 @@ struct Placement {
 
 // Elements [begin, begin + out.numel()) of a parameter into a 1-D fp32 (fp64) CPU tensor: read from
 // a file or drawn. Only ranges this rank owns are asked for.
-using Fill = std::function<void(const layout::ParamSpec&, std::int64_t begin, const Tensor& out)>;
+using ReadParam =
+    std::function<void(const layout::ParamSpec&, std::int64_t begin, const Tensor& out)>;
 
 std::vector<UnitState> make_unit_states(const std::vector<layout::UnitSpec>& units,
                                         const ParallelOptions& options, const Placement& placement);
 // Fills masters, copies and frozen weights; one parameter's range at a time is all the extra
 // memory.
 void fill_unit_states(std::vector<UnitState>& states, const ParallelOptions& options,
-                      const Placement& placement, const Fill& fill);
+                      const Placement& placement, const ReadParam& fill);
 
 }  // namespace wmtp::parallel

@@ -34,7 +34,7 @@ std::filesystem::path temporary_name(const std::filesystem::path& path) {
 AtomicFile::AtomicFile(const std::filesystem::path& path, unsigned mode)
     : path_(path), temporary_(temporary_name(path)) {
   const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
-  file_ = Descriptor(::open(temporary_.c_str(), flags, mode));
+  file_ = UniqueFd(::open(temporary_.c_str(), flags, mode));
   if (!file_)
     throw Error(ErrorKind::io, "storage",
                 fmt::format("cannot create {}: {}", temporary_.string(), std::strerror(errno)),
@@ -95,7 +95,7 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view b
 }
 
 void sync_folder(const std::filesystem::path& folder) {
-  Descriptor handle(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  UniqueFd handle(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!handle || ::fsync(handle.get()) != 0)
     throw Error(ErrorKind::io, "storage",
                 fmt::format("cannot fsync folder {}: {}", folder.string(), std::strerror(errno)));

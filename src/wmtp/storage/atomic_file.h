@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "wmtp/storage/descriptor.h"
+#include "wmtp/storage/open_file.h"
 
 namespace wmtp::storage {
 
@@ -41,7 +41,7 @@ class AtomicFile {
   [[noreturn]] void fail(std::string_view action);
 
   std::filesystem::path path_, temporary_;
-  Descriptor file_;
+  UniqueFd file_;
   std::vector<std::byte> pending_;
   std::uint64_t size_ = 0;
   bool failed_ = false, committed_ = false;

@@ -11,7 +11,7 @@
 #include <limits>
 #include <vector>
 
-#include "wmtp/storage/descriptor.h"
+#include "wmtp/storage/open_file.h"
 
 namespace wmtp::storage {
 namespace {
@@ -40,7 +40,7 @@ class PlainStream final : public ByteStream {
 
  private:
   std::filesystem::path path_;
-  Descriptor file_;
+  UniqueFd file_;
 };
 
 // What both decoders share: a window of compressed bytes that is refilled from the file.

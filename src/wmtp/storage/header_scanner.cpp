@@ -4,30 +4,12 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/core/planted_fault.h"
+#include "wmtp/core/utf8.h"
 
 namespace wmtp::storage {
 namespace {
 
-void append_utf8(std::string& out, std::uint32_t code) {
-  auto put = [&out](std::uint32_t byte) { out.push_back(static_cast<char>(byte)); };
-  if (code < 0x80) {
-    put(code);
-  } else if (code < 0x800) {
-    put(0xC0 | code >> 6);
-    put(0x80 | (code & 0x3F));
-  } else if (code < 0x10000) {
-    put(0xE0 | code >> 12);
-    put(0x80 | (code >> 6 & 0x3F));
-    put(0x80 | (code & 0x3F));
-  } else {
-    put(0xF0 | code >> 18);
-    put(0x80 | (code >> 12 & 0x3F));
-    put(0x80 | (code >> 6 & 0x3F));
-    put(0x80 | (code & 0x3F));
-  }
-}
-
-std::string shown(char c) {
+std::string shown_char(char c) {
   const auto code = static_cast<unsigned char>(c);
   return code < 0x20 || code > 0x7e ? fmt::format("byte 0x{:02x}", code) : fmt::format("'{}'", c);
 }
@@ -56,7 +38,7 @@ bool HeaderScanner::take(char c) {
 void HeaderScanner::expect(char c) {
   if (take(c)) return;
   refuse(fmt::format("expected '{}', found {}", c,
-                     at_ == text_.size() ? "the end" : shown(text_[at_])));
+                     at_ == text_.size() ? "the end" : shown_char(text_[at_])));
 }
 
 std::uint32_t HeaderScanner::hex4() {
@@ -90,7 +72,7 @@ void HeaderScanner::append_escape(std::string& out) {
     if (low < 0xDC00 || low > 0xDFFF) refuse("a lone surrogate in a string");
     code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
   }
-  append_utf8(out, code);
+  append_utf8(code, out);
 }
 
 std::string HeaderScanner::string() {
@@ -127,32 +109,8 @@ std::uint64_t HeaderScanner::integer() {
 
 void HeaderScanner::end() {
   skip_space();
-  if (at_ != text_.size()) refuse(fmt::format("{} after the end of the object", shown(text_[at_])));
-}
-
-std::size_t find_invalid_utf8(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  std::size_t i = 0;
-  while (i < text.size()) {
-    const unsigned char lead = byte(i);
-    if (lead < 0x80) {
-      ++i;
-      continue;
-    }
-    const std::size_t length = lead >= 0xC2 && lead < 0xE0   ? 2
-                               : lead >= 0xE0 && lead < 0xF0 ? 3
-                               : lead >= 0xF0 && lead < 0xF5 ? 4
-                                                             : 0;
-    if (length == 0 || i + length > text.size()) return i;
-    for (std::size_t k = 1; k < length; ++k)
-      if ((byte(i + k) & 0xC0) != 0x80) return i;
-    const unsigned char second = byte(i + 1);
-    if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
-        (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F))
-      return i;
-    i += length;
-  }
-  return text.npos;
+  if (at_ != text_.size())
+    refuse(fmt::format("{} after the end of the object", shown_char(text_[at_])));
 }
 
 }  // namespace wmtp::storage

@@ -31,8 +31,4 @@ class HeaderScanner {
   std::size_t at_ = 0;
 };
 
-// Position of the first byte that is not valid UTF-8 (overlong forms and surrogates count as
-// invalid); npos when all is well.
-std::size_t find_invalid_utf8(std::string_view text);
-
 }  // namespace wmtp::storage

@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "wmtp/storage/descriptor.h"
 #include "wmtp/storage/file_system.h"
 #include "wmtp/storage/local_output.h"
+#include "wmtp/storage/open_file.h"
 
 namespace wmtp::storage {
 namespace {
@@ -19,7 +19,7 @@ constexpr unsigned kFolderMode = 0700;
 
 class LocalInput final : public InputFile {
  public:
-  LocalInput(Descriptor file, std::filesystem::path path)
+  LocalInput(UniqueFd file, std::filesystem::path path)
       : path_(std::move(path)), file_(std::move(file)) {
     struct stat status {};
     if (::fstat(file_.get(), &status) != 0) throw FileError(errno, "stat", path_);
@@ -40,7 +40,7 @@ class LocalInput final : public InputFile {
 
  private:
   std::filesystem::path path_;
-  Descriptor file_;
+  UniqueFd file_;
   std::uint64_t size_ = 0;
 };
 
@@ -63,7 +63,7 @@ void LocalFileSystem::rename(const Path& from, const Path& to) {
 }
 
 void LocalFileSystem::sync_folder(const Path& folder) {
-  const Descriptor handle(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd handle(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!handle || ::fsync(handle.get()) != 0) throw FileError(errno, "fsync folder", folder);
 }
 

@@ -23,7 +23,7 @@ constexpr std::uint64_t kUnsyncedBytes = std::uint64_t{1} << 30;
 
 LocalOutput::LocalOutput(const std::filesystem::path& path) : path_(path) {
   const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
-  file_ = Descriptor(::open(path.c_str(), flags, kFileMode));
+  file_ = UniqueFd(::open(path.c_str(), flags, kFileMode));
   if (!file_) throw FileError(errno, "create", path);
 }
 

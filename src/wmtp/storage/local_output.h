@@ -1,5 +1,5 @@
 // A file of the local disk. Once it is told that many bytes will come, they go past the page cache
-// in large aligned blocks, one on its way while the next is filled: a fraction of the processor
+// in large aligned blocks, one being written while the next is filled: a fraction of the processor
 // time of plain writes, nothing evicted from the cache, nothing left for fsync to push out.
 #pragma once
 #include <array>
@@ -7,8 +7,8 @@
 #include <future>
 #include <memory>
 
-#include "wmtp/storage/descriptor.h"
 #include "wmtp/storage/file_system.h"
+#include "wmtp/storage/open_file.h"
 
 namespace wmtp::storage {
 
@@ -35,7 +35,7 @@ class LocalOutput final : public OutputFile {
   void write_at(std::span<const std::byte> bytes, std::uint64_t offset);
 
   std::filesystem::path path_;
-  Descriptor file_;
+  UniqueFd file_;
   std::uint64_t written_ = 0, synced_ = 0;
   std::size_t filled_ = 0;            // of the block that is being filled
   std::array<Block, 2> blocks_ = {};  // no memory: plain writes. After file_: its writes end first

@@ -32,7 +32,7 @@ MappedFile MappedFile::open(const std::filesystem::path& path, ErrorKind kind) {
   return map(open_regular(path, kind), path);
 }
 
-MappedFile MappedFile::map(Descriptor file, const std::filesystem::path& path) {
+MappedFile MappedFile::map(UniqueFd file, const std::filesystem::path& path) {
   auto fail = [&] {
     throw Error(ErrorKind::io, "storage",
                 fmt::format("cannot map {}: {}", path.string(), std::strerror(errno)));

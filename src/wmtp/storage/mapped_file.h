@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "wmtp/storage/descriptor.h"
+#include "wmtp/storage/open_file.h"
 
 namespace wmtp::storage {
 
@@ -18,7 +18,7 @@ class MappedFile {
   static MappedFile open(const std::filesystem::path& path, ErrorKind kind = ErrorKind::io);
   // Maps an open regular file; `path` stands in messages. The descriptor is closed, the mapping
   // stays.
-  static MappedFile map(Descriptor file, const std::filesystem::path& path);
+  static MappedFile map(UniqueFd file, const std::filesystem::path& path);
 
   MappedFile() = default;
   MappedFile(MappedFile&& other) noexcept;

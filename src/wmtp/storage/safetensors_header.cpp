@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "wmtp/core/error.h"
+#include "wmtp/core/utf8.h"
 #include "wmtp/storage/header_scanner.h"
 
 namespace wmtp::storage {
@@ -235,8 +236,8 @@ SafetensorsHeader parse_safetensors_header(std::span<const std::byte> front,
   const std::string_view text(reinterpret_cast<const char*>(front.data()) + 8,
                               static_cast<std::size_t>(header_bytes));
   if (text.empty() || text.front() != '{') refuse("its header does not begin with '{'");
-  if (const auto bad = find_invalid_utf8(text); bad != text.npos)
-    refuse(fmt::format("its header is not UTF-8 at byte {}", 8 + bad));
+  if (const auto bad = find_invalid_utf8(text))
+    refuse(fmt::format("its header is not UTF-8 at byte {}", 8 + *bad));
   SafetensorsHeader header;
   header.data_begin = 8 + header_bytes;
   HeaderReader(text, origin).read(header);

@@ -7,7 +7,7 @@
 #include <climits>
 #include <limits>
 
-#include "wmtp/core/kernel_number.h"
+#include "wmtp/core/procfs.h"
 
 namespace wmtp {
 
@@ -26,13 +26,13 @@ std::int64_t peak_resident_bytes() {
 std::int64_t available_host_bytes() {
   constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
   std::int64_t available = kUnknown;
-  if (const auto kib = kernel_number("/proc/meminfo", "MemAvailable:")) available = *kib * 1024;
-  const auto limit = kernel_number("/sys/fs/cgroup/memory.max");
-  const auto used = kernel_number("/sys/fs/cgroup/memory.current");
+  if (const auto kib = procfs_number("/proc/meminfo", "MemAvailable:")) available = *kib * 1024;
+  const auto limit = procfs_number("/sys/fs/cgroup/memory.max");
+  const auto used = procfs_number("/sys/fs/cgroup/memory.current");
   if (!limit || !used) return available;
   constexpr const char* kStat = "/sys/fs/cgroup/memory.stat";
-  const std::int64_t files = kernel_number(kStat, "inactive_file").value_or(0) +
-                             kernel_number(kStat, "active_file").value_or(0);
+  const std::int64_t files = procfs_number(kStat, "inactive_file").value_or(0) +
+                             procfs_number(kStat, "active_file").value_or(0);
   return std::min(available, *limit - *used + files);
 }
 

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "wmtp/core/error.h"
-#include "wmtp/tokenizer/unicode.h"
+#include "wmtp/tokenizer/text/unicode.h"
 
 namespace wmtp::tokenizer {
 namespace {

@@ -1,6 +1,6 @@
 #include "wmtp/tokenizer/stream_decoder.h"
 
-#include "wmtp/tokenizer/unicode.h"
+#include "wmtp/tokenizer/text/unicode.h"
 
 #include <string_view>
 

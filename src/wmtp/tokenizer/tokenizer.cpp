@@ -5,10 +5,10 @@
 #include "wmtp/core/error.h"
 #include "wmtp/core/file.h"
 #include "wmtp/core/foreign_json.h"
-#include "wmtp/tokenizer/hf_tokenizer.h"
+#include "wmtp/tokenizer/bpe/hf_tokenizer.h"
 #include "wmtp/tokenizer/json_fields.h"
-#include "wmtp/tokenizer/sentencepiece.h"
-#include "wmtp/tokenizer/unicode.h"
+#include "wmtp/tokenizer/sentencepiece/sentencepiece.h"
+#include "wmtp/tokenizer/text/unicode.h"
 
 namespace wmtp::tokenizer {
 namespace {

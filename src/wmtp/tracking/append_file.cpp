@@ -18,7 +18,7 @@ namespace wmtp::tracking {
 AppendFile::AppendFile(std::filesystem::path path) : path_(std::move(path)) {
   // O_NONBLOCK: opening a FIFO must not hang before we can see that it is one.
   constexpr int kFlags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-  file_ = storage::Descriptor(::open(path_.c_str(), kFlags, 0600));
+  file_ = UniqueFd(::open(path_.c_str(), kFlags, 0600));
   struct stat status {};
   if (!file_ && errno == ELOOP)
     throw Error(ErrorKind::io, "tracking",

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "wmtp/core/json.h"
-#include "wmtp/storage/descriptor.h"
+#include "wmtp/storage/open_file.h"
 
 namespace wmtp::tracking {
 
@@ -27,7 +27,7 @@ class AppendFile {
   bool write(std::string_view text);
 
   std::filesystem::path path_;
-  storage::Descriptor file_;
+  UniqueFd file_;
   bool torn_ = false;  // the last line is unfinished
   std::int64_t num_lost_ = 0;
 };

@@ -7,7 +7,7 @@
 
 #include "wmtp/core/time.h"
 #include "wmtp/storage/atomic_file.h"
-#include "wmtp/tracking/shown_text.h"
+#include "wmtp/tracking/escaped_text.h"
 
 namespace wmtp::tracking {
 namespace {

@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <span>
 #include <string_view>
 
-#include "wmtp/tracking/shown_text.h"
+#include "wmtp/tracking/escaped_text.h"
 #include "wmtp/tracking/terminal_styles.h"
 
 namespace wmtp::tracking {
@@ -52,7 +53,7 @@ std::string colored(const SampleToken& token, const WeightFacts& facts) {
     text += c == '\n' ? std::string("⏎") + kStylesOff + "\n" : visible(std::string_view(&c, 1));
   if (!token.is_target) return kDimOn + text + kStylesOff;
   const double share = facts.max > 0 ? std::clamp(token.weight / facts.max, 0.0, 1.0) : 0;
-  const auto shade = static_cast<std::size_t>(share * (kShades.size() - 1) + 0.5);
+  const auto shade = static_cast<std::size_t>(std::lround(share * (kShades.size() - 1)));
   return fmt::format("\x1b[38;5;255;48;5;{}{}m{}{}", kShades[shade], is_selected(token) ? "" : ";9",
                      text, kStylesOff);
 }

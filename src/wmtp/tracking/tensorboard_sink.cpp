@@ -63,8 +63,8 @@ TensorboardSink::TensorboardSink(const std::filesystem::path& folder, double sta
     path_ = folder / fmt::format("events.out.tfevents.{:010}.{}.{}.{}",
                                  static_cast<std::int64_t>(start_time_s), host_name(), ::getpid(),
                                  number);
-    file_ = storage::Descriptor(
-        ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600));
+    file_ =
+        UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600));
     if (!file_ && errno != EEXIST) break;
   }
   if (!file_)

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "wmtp/storage/descriptor.h"
+#include "wmtp/storage/open_file.h"
 #include "wmtp/tracking/sink.h"
 
 namespace wmtp::tracking {
@@ -25,7 +25,7 @@ class TensorboardSink : public Sink {
   void write_record(std::string_view data);
 
   std::filesystem::path path_;
-  storage::Descriptor file_;
+  UniqueFd file_;
   bool broken_ = false;  // a torn record hides all that follows: no more are written
 };
 

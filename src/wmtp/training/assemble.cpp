@@ -1,8 +1,7 @@
 #include "wmtp/training/assemble.h"
 
-#include "wmtp/model/init_weights.h"
 #include "wmtp/model/weight_names.h"
-#include "wmtp/training/rope_frequencies.h"
+#include "wmtp/models/rope_frequencies.h"
 
 namespace wmtp::training {
 
@@ -44,10 +43,6 @@ std::unique_ptr<ValuePath> value_path(const AssembleOptions& options, RuntimeAcc
                                      *options.value_head);
 }
 
-std::unique_ptr<Objective> objective_of(const AssembleOptions& options, const ModelParts& parts) {
-  return options.objective ? options.objective(parts) : std::make_unique<Baseline>(parts.policy);
-}
-
 }  // namespace
 
 std::vector<layout::UnitSpec> trainable_units(const AssembleOptions& options) {
@@ -74,20 +69,13 @@ TrainableModel::TrainableModel(const AssembleOptions& options, const parallel::G
       optimizer_(
           std::make_unique<optim::AdamW>(trained_shards(runtime_), options.groups, options.adamw)),
       loss_scale_(loss_scale_of(options)),
-      objective_(objective_of(
-          options, {{*transformer_, *reader_}, value_.get(), read_value_.get(), groups})),
+      objective_(
+          options.objective({{*transformer_, *reader_}, value_.get(), read_value_.get(), groups})),
       step_(std::make_unique<Step>(runtime_, *objective_, *optimizer_, *groups.reduce,
                                    step_options_of(options, loss_scale_.get()))),
-      inv_freq_F_(
-          rope_frequencies(options.model, options.parallel.param_dtype, options.parallel.device)) {}
+      inv_freq_F_(models::rope_frequencies(options.model, options.parallel.param_dtype,
+                                           options.parallel.device)) {}
 
 TrainableModel::~TrainableModel() = default;
-
-parallel::Fill random_weights(const model::ModelConfig& config, std::uint64_t seed) {
-  return [std = config.initializer_range, seed](const layout::ParamSpec& param, std::int64_t begin,
-                                                const Tensor& out) {
-    model::draw_weights(param, seed, std, begin, out);
-  };
-}
 
 }  // namespace wmtp::training

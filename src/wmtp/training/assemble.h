@@ -9,27 +9,17 @@
 #include "wmtp/model/transformer.h"
 #include "wmtp/optim/adamw.h"
 #include "wmtp/parallel/runtime.h"
-#include "wmtp/training/objectives/baseline.h"
 #include "wmtp/training/runtime_access.h"
 #include "wmtp/training/step.h"
 #include "wmtp/training/value_path.h"
 
 namespace wmtp::training {
 
-// What an objective is made of. BORROWS, for the life of the TrainableModel.
-struct ModelParts {
-  PolicyViews policy;
-  ValuePath* value = nullptr;       // null: the model has no value head
-  ValuePath* read_value = nullptr;  // the same weights, without gradients
-  parallel::Groups groups;
-};
-using MakeObjective = std::function<std::unique_ptr<Objective>(const ModelParts&)>;
-
 struct AssembleOptions {
   model::ModelConfig model;
   bool frozen = false;                              // the model only reads; its value head learns
   std::optional<ValuePathOptions> value_head = {};  // a unit of its own behind the model's
-  MakeObjective objective = {};                     // null: baseline
+  MakeObjective objective;                          // REQUIRED
   model::TransformerOptions transformer;
   parallel::ParallelOptions parallel;
   optim::ParamGroups groups;
@@ -69,8 +59,5 @@ class TrainableModel {
 
 // The units of the model and of its value head, as the runtime keeps them.
 std::vector<layout::UnitSpec> trainable_units(const AssembleOptions& options);
-
-// Weights from scratch, the same for every world size.
-parallel::Fill random_weights(const model::ModelConfig& config, std::uint64_t seed);
 
 }  // namespace wmtp::training

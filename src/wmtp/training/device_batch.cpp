@@ -1,26 +1,18 @@
 #include "wmtp/training/device_batch.h"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <array>
 
 #include "wmtp/core/error.h"
-#include "wmtp/training/upload.h"
+#include "wmtp/models/upload.h"
+#include "wmtp/tensor/copy_to_device.h"
 
 namespace wmtp::training {
 namespace {
 
-template <class T>
-Tensor to_device(std::span<const T> values, c10::ScalarType dtype, c10::Device device) {
-  const auto options = at::TensorOptions().dtype(dtype).pinned_memory(device.is_cuda());
-  const Tensor host = at::empty({static_cast<std::int64_t>(values.size())}, options);
-  std::copy(values.begin(), values.end(), host.data_ptr<T>());
-  return device.is_cpu() ? host : host.to(device, /*non_blocking=*/true);
-}
-
-TokenView view_of(const data::HostBatch& host) {
+models::TokenView view_of(const data::HostBatch& host) {
   WMTP_CHECK(host.row_stride == 0 || host.num_tokens() > 0, "a padded batch without tokens");
   return {host.tokens, host.positions, host.doc_start, host.target_mask, host.sample_id};
 }
@@ -33,7 +25,7 @@ struct Filler {
   std::array<std::uint64_t, 1> sample_id{0};
   std::array<float, 1> reward{0};
   std::array<std::uint8_t, 1> pair_role{0};
-  TokenView view() const { return {token, position, doc_start, mask, sample_id}; }
+  models::TokenView view() const { return {token, position, doc_start, mask, sample_id}; }
 };
 
 std::vector<std::int32_t> documents(std::span<const std::int32_t> doc_start) {
@@ -44,16 +36,17 @@ std::vector<std::int32_t> documents(std::span<const std::int32_t> doc_start) {
   return of_token;
 }
 
-DeviceBatch assemble(const TokenView& view, std::span<const float> rewards,
+DeviceBatch assemble(const models::TokenView& view, std::span<const float> rewards,
                      std::span<const std::uint8_t> pair_roles, const UploadOptions& options) {
   const c10::Device device = options.inv_freq_F.device();
-  DeviceBatch batch(upload(view, options.num_heads, options.inv_freq_F, options.dropout));
+  DeviceBatch batch(
+      models::upload_tokens(view, options.num_heads, options.inv_freq_F, options.dropout));
   const std::vector<std::int32_t> of_token = documents(view.doc_start);
-  batch.docs = {.doc_start_D1 = to_device(view.doc_start, at::kInt, device),
-                .document_N = to_device(std::span<const std::int32_t>(of_token), at::kInt, device),
-                .mask_N = to_device(view.target_mask, at::kByte, device),
-                .reward_D = to_device(rewards, at::kFloat, device)};
-  batch.pair_role_D = to_device(pair_roles, at::kByte, device);
+  batch.docs = {.doc_start_D1 = copy_to_device(view.doc_start, device),
+                .document_N = copy_to_device(std::span<const std::int32_t>(of_token), device),
+                .mask_N = copy_to_device(view.target_mask, device),
+                .reward_D = copy_to_device(rewards, device)};
+  batch.pair_role_D = copy_to_device(pair_roles, device);
   batch.sample_ids.assign(view.sample_ids.begin(), view.sample_ids.end());
   batch.doc_start.assign(view.doc_start.begin(), view.doc_start.end());
   batch.mask.assign(view.target_mask.begin(), view.target_mask.end());
@@ -64,7 +57,7 @@ DeviceBatch assemble(const TokenView& view, std::span<const float> rewards,
 
 }  // namespace
 
-DeviceBatch upload(const data::HostBatch& host, const UploadOptions& options) {
+DeviceBatch upload_batch(const data::HostBatch& host, const UploadOptions& options) {
   if (host.num_tokens() == 0) {
     const Filler filler;
     return assemble(filler.view(), filler.reward, filler.pair_role, options);
@@ -72,19 +65,18 @@ DeviceBatch upload(const data::HostBatch& host, const UploadOptions& options) {
   DeviceBatch batch = assemble(view_of(host), host.reward, host.pair_role, options);
   batch.epoch = host.epoch;
   const c10::Device device = options.inv_freq_F.device();
-  if (!host.ref_nll.empty()) batch.ref_nll_N = upload(host.ref_nll, device);
-  if (!host.value.empty()) batch.value_N = upload(host.value, device);
+  if (!host.ref_nll.empty()) batch.ref_nll_N = upload_values(host.ref_nll, device);
+  if (!host.value.empty()) batch.value_N = upload_values(host.value, device);
   return batch;
 }
 
-DeviceBatch upload(const TokenView& view, std::span<const float> reward_D,
-                   const UploadOptions& options) {
-  return assemble(view, reward_D, std::vector<std::uint8_t>(reward_D.size(), data::kSingle),
-                  options);
+DeviceBatch upload_batch(const models::TokenView& view, std::span<const float> reward_D,
+                         const UploadOptions& options) {
+  return assemble(view, reward_D, std::vector<std::uint8_t>(reward_D.size(), kSingle), options);
 }
 
-Tensor upload(std::span<const float> values_N, c10::Device device) {
-  return to_device(values_N, at::kFloat, device);
+Tensor upload_values(std::span<const float> values_N, c10::Device device) {
+  return copy_to_device(values_N, device);
 }
 
 Tensor unread_signal(const DeviceBatch& batch) {
@@ -94,8 +86,9 @@ Tensor unread_signal(const DeviceBatch& batch) {
 }
 
 model::Batch batch_for(const DeviceBatch& batch, int num_heads, const Tensor& inv_freq_F) {
-  return upload({batch.tokens, batch.positions, batch.doc_start, batch.mask, batch.sample_ids},
-                num_heads, inv_freq_F);
+  return models::upload_tokens(
+      {batch.tokens, batch.positions, batch.doc_start, batch.mask, batch.sample_ids}, num_heads,
+      inv_freq_F);
 }
 
 }  // namespace wmtp::training

@@ -3,12 +3,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "wmtp/data/host_batch.h"
-#include "wmtp/data/signal_cache.h"
+#include "wmtp/data/plan/host_batch.h"
+#include "wmtp/data/plan/signal_cache.h"
+#include "wmtp/kernels/responses.h"
 #include "wmtp/model/batch.h"
+#include "wmtp/models/upload.h"
 #include "wmtp/tensor/tensor.h"
-#include "wmtp/training/upload.h"
-#include "wmtp/weighting/documents.h"
 
 namespace wmtp::training {
 
@@ -17,8 +17,8 @@ struct DeviceBatch {
   DeviceBatch(model::Batch batch) : model(std::move(batch)) {}  // a batch without rewards
 
   model::Batch model;
-  weighting::Documents docs;  // N tokens, D documents; empty in a batch of tokens alone
-  Tensor pair_role_D;         // uint8, data::PairRole
+  kernels::Responses docs;    // N tokens, D documents; empty in a batch of tokens alone
+  Tensor pair_role_D;         // uint8, PairRole
   Tensor ref_nll_N, value_N;  // cached signals, fp32; undefined: none
   // The same on the host, for what is drawn there.
   std::vector<std::uint64_t> sample_ids;        // D
@@ -36,18 +36,18 @@ struct DeviceBatch {
 
 struct UploadOptions {
   int num_heads = 1;
-  Tensor inv_freq_F;                       // of the model that reads it, on the device
-  std::optional<DropoutKey> dropout = {};  // none: evaluation
+  Tensor inv_freq_F;                               // of the model that reads it, on the device
+  std::optional<models::DropoutKey> dropout = {};  // none: evaluation
 };
 
 // STREAM: copies are enqueued, the batch may be dropped once the stream has passed them. A batch
 // without a single token becomes one filler token without a target, so that it can run its
 // collectives.
-DeviceBatch upload(const data::HostBatch& host, const UploadOptions& options);
+DeviceBatch upload_batch(const data::HostBatch& host, const UploadOptions& options);
 // The same of tokens with a reward for each document, all of them single.
-DeviceBatch upload(const TokenView& view, std::span<const float> reward_D,
-                   const UploadOptions& options);
-Tensor upload(std::span<const float> values_N, c10::Device device);
+DeviceBatch upload_batch(const models::TokenView& view, std::span<const float> reward_D,
+                         const UploadOptions& options);
+Tensor upload_values(std::span<const float> values_N, c10::Device device);
 
 // A cached signal for a batch that brings none: zeros, which nobody reads. REQUIRES a batch without
 // a response, such as the filler of a rank that has no sample; Error internal for any other.

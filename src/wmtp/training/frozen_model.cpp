@@ -4,7 +4,7 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/model/weight_names.h"
-#include "wmtp/training/rope_frequencies.h"
+#include "wmtp/models/rope_frequencies.h"
 
 namespace wmtp::training {
 namespace {
@@ -22,12 +22,12 @@ parallel::ParallelOptions parallel_options(const FrozenModelOptions& options) {
 
 }  // namespace
 
-model::ModelConfig frozen_config(const ModelSource& source, Use use) {
+model::ModelConfig frozen_config(const models::ModelSource& source, Use use) {
   return use == Use::values ? model::backbone(source.config)
                             : model::next_token_model(source.config);
 }
 
-std::vector<layout::UnitSpec> frozen_units(const ModelSource& source, Use use) {
+std::vector<layout::UnitSpec> frozen_units(const models::ModelSource& source, Use use) {
   const model::ModelConfig config = frozen_config(source, use);
   std::vector<layout::UnitSpec> units = model::model_units(config);
   if (use == Use::values) {
@@ -41,7 +41,7 @@ std::vector<layout::UnitSpec> frozen_units(const ModelSource& source, Use use) {
   return units;
 }
 
-FrozenModel::FrozenModel(const ModelSource& source, const FrozenModelOptions& options,
+FrozenModel::FrozenModel(const models::ModelSource& source, const FrozenModelOptions& options,
                          const parallel::Groups& groups)
     : config_(frozen_config(source, options.use)),
       runtime_(frozen_units(source, options.use), parallel_options(options), groups),
@@ -50,7 +50,7 @@ FrozenModel::FrozenModel(const ModelSource& source, const FrozenModelOptions& op
                    {.recompute = model::Recompute::none,
                     .attention = options.attention,
                     .loss_chunk_rows = options.loss_chunk_rows}),
-      inv_freq_F_(rope_frequencies(config_, kFloat32, options.device)) {
+      inv_freq_F_(models::rope_frequencies(config_, kFloat32, options.device)) {
   if (options.use == Use::values)
     value_.emplace(config_, UnitId(static_cast<int>(1 + config_.num_blocks)), access_, nullptr,
                    ValuePathOptions{.type = *source.value_head});

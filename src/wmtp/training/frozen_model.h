@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "wmtp/model/transformer.h"
+#include "wmtp/models/model_source.h"
 #include "wmtp/parallel/runtime.h"
 #include "wmtp/training/device_batch.h"
-#include "wmtp/training/model_source.h"
 #include "wmtp/training/runtime_access.h"
 #include "wmtp/training/value_path.h"
 
@@ -25,15 +25,16 @@ struct FrozenModelOptions {
 };
 
 // An MTP model is read without its extra heads (next_token_nll) or any head (values).
-model::ModelConfig frozen_config(const ModelSource& source, FrozenModelOptions::Use use);
+model::ModelConfig frozen_config(const models::ModelSource& source, FrozenModelOptions::Use use);
 // Error config where values are wanted and the source has no value head.
-std::vector<layout::UnitSpec> frozen_units(const ModelSource& source, FrozenModelOptions::Use use);
+std::vector<layout::UnitSpec> frozen_units(const models::ModelSource& source,
+                                           FrozenModelOptions::Use use);
 
 class FrozenModel {
  public:
   // BORROWS the groups. Loads its weights. Error config where values are wanted and the source has
   // no value head.
-  FrozenModel(const ModelSource& source, const FrozenModelOptions& options,
+  FrozenModel(const models::ModelSource& source, const FrozenModelOptions& options,
               const parallel::Groups& groups);
 
   // r_N: NLL of token t from the logits at t - 1, at the targets of head 1; 0 elsewhere. fp32.

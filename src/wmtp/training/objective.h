@@ -2,6 +2,7 @@
 // file each in objectives/; everything around it (accumulation, reduction, clipping, update,
 // report) is the one loop of step.h and trainer.h.
 #pragma once
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -9,10 +10,14 @@
 #include <vector>
 
 #include "wmtp/comm/communicator.h"
+#include "wmtp/model/transformer.h"
+#include "wmtp/parallel/runtime.h"
 #include "wmtp/training/device_batch.h"
 #include "wmtp/training/totals.h"
 
 namespace wmtp::training {
+
+class ValuePath;
 
 using Metrics = std::vector<std::pair<std::string, double>>;
 
@@ -41,6 +46,10 @@ struct TokenMarks {
   std::vector<Tensor> selected_by_head_N;  // 0 or 1, at the predicted token
 };
 
+// Whether any head has a target; n_k as doubles.
+bool any_target(const StepFacts& facts);
+std::vector<double> target_counts(const StepFacts& facts);
+
 class Objective {
  public:
   virtual ~Objective() = default;
@@ -67,5 +76,20 @@ class Objective {
 
   virtual TokenMarks view(const DeviceBatch& batch) = 0;  // COLLECTIVE
 };
+
+// The two views of the policy: one that leaves gradients, one that only reads.
+struct PolicyViews {
+  model::Transformer& trained;
+  model::Transformer& read;
+};
+
+// What an objective is made of. BORROWS, for the life of the TrainableModel.
+struct ModelParts {
+  PolicyViews policy;
+  ValuePath* value = nullptr;       // null: the model has no value head
+  ValuePath* read_value = nullptr;  // the same weights, without gradients
+  parallel::Groups groups;
+};
+using MakeObjective = std::function<std::unique_ptr<Objective>(const ModelParts&)>;
 
 }  // namespace wmtp::training

@@ -32,7 +32,7 @@ Totals Step::make_totals() const {
   return Totals(layout_, reduce_.rank(), runtime_.options().device);
 }
 
-PendingResult Step::run(const StepInput& input, const Asked& asked) {
+PendingResult Step::run(const StepInput& input, const StopSaveFlags& asked) {
   Totals totals = make_totals();
   StepFacts facts = input.facts;
   if (options_.loss_scale) facts.loss_scale = options_.loss_scale->value().clone();

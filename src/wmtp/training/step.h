@@ -26,7 +26,7 @@ struct StepInput {
 };
 
 // What this rank was asked for; one rank's wish is everybody's, told by the result.
-struct Asked {
+struct StopSaveFlags {
   bool stop = false, save = false;
 };
 
@@ -73,8 +73,8 @@ class Step {
   Step(parallel::Runtime& runtime, Objective& objective, optim::AdamW& optimizer,
        comm::Communicator& reduce, const StepOptions& options);
 
-  PendingResult run(const StepInput& input, const Asked& asked = {});  // COLLECTIVE
-  Totals make_totals() const;                                          // zeros, for a validation
+  PendingResult run(const StepInput& input, const StopSaveFlags& asked = {});  // COLLECTIVE
+  Totals make_totals() const;  // zeros, for a validation
 
  private:
   void add_gradient_norm(Totals& totals);

@@ -42,20 +42,22 @@ double solve_mu(double sigma, double mean, double lo, double hi) {
   return 0.5 * (low + high);
 }
 
-[[noreturn]] void refuse(const std::string& fact, const std::string& hint) {
+[[noreturn]] void refuse_control(const std::string& fact, const std::string& hint) {
   throw Error(ErrorKind::config, "weighting", fact, hint);
 }
 
 void check_target(const Moments& target, double lo, double hi) {
-  if (!(lo >= 0 && lo < hi)) refuse(fmt::format("clip bounds {}..{}", lo, hi), "0 <= lo < hi");
+  if (!(lo >= 0 && lo < hi))
+    refuse_control(fmt::format("clip bounds {}..{}", lo, hi), "0 <= lo < hi");
   if (!(target.mean > lo && target.mean < hi))
-    refuse(fmt::format("control.mean is {}", target.mean),
-           fmt::format("it must lie between clip_min {} and clip_max {}", lo, hi));
+    refuse_control(fmt::format("control.mean is {}", target.mean),
+                   fmt::format("it must lie between clip_min {} and clip_max {}", lo, hi));
   const double bound = std::sqrt((target.mean - lo) * (hi - target.mean));
   if (!(target.std > 0 && target.std < bound))
-    refuse(fmt::format("control.std is {}", target.std),
-           fmt::format("with mean {} and weights in {}..{} it must lie between 0 and {:.6g}",
-                       target.mean, lo, hi, bound));
+    refuse_control(
+        fmt::format("control.std is {}", target.std),
+        fmt::format("with mean {} and weights in {}..{} it must lie between 0 and {:.6g}",
+                    target.mean, lo, hi, bound));
 }
 
 }  // namespace
@@ -84,16 +86,16 @@ LogNormal match_clipped(const Moments& target, double lo, double hi) {
   const LogNormal law{solve_mu(sigma, target.mean, lo, hi), sigma};
   const Moments got = clipped_moments(law, lo, hi);
   if (std::abs(got.mean - target.mean) > 1e-10 || std::abs(got.std - target.std) > 1e-10)
-    refuse(fmt::format("no clipped law has mean {} and std {}: the nearest has {} and {}",
-                       target.mean, target.std, got.mean, got.std),
-           "choose control.std further from its bounds");
+    refuse_control(fmt::format("no clipped law has mean {} and std {}: the nearest has {} and {}",
+                               target.mean, target.std, got.mean, got.std),
+                   "choose control.std further from its bounds");
   return law;
 }
 
 LogNormal match_unclipped(const Moments& target) {
   if (!(target.mean > 0 && target.std > 0))
-    refuse(fmt::format("control.mean is {} and control.std {}", target.mean, target.std),
-           "both must be above 0");
+    refuse_control(fmt::format("control.mean is {} and control.std {}", target.mean, target.std),
+                   "both must be above 0");
   const double variance = std::log1p(target.std * target.std / (target.mean * target.mean));
   return {std::log(target.mean) - variance / 2, std::sqrt(variance)};
 }

@@ -37,7 +37,7 @@ class EmaTracker {
   void update(const Tensor& sums_3, const Tensor& apply);
   // From a host copy of state_3 [M, D, c]: the report's mirror, and what is saved.
   EmaState mirror(const double* state_3) const;
-  EmaState read() const;  // BLOCKS until the device has come so far
+  EmaState read() const;  // BLOCKS until the device has finished what was enqueued
   // Mean, deviation and count of a saved tracker; momentum and warm-up stay this run's.
   void restore(const EmaState& state);
 

@@ -6,8 +6,8 @@
 //         terminal value: as is | reward: d_{T*} = R - v_{T*-1} | monte_carlo: x_t = R - v_t
 // Pure functions on device tensors; the host never waits. N tokens, D documents.
 #pragma once
+#include "wmtp/kernels/responses.h"
 #include "wmtp/tensor/tensor.h"
-#include "wmtp/weighting/documents.h"
 
 namespace wmtp::weighting {
 
@@ -26,10 +26,10 @@ void check(const TdOptions& options);
 
 // x_N in the dtype of values_N, 0 outside the mask. Values that the formulas do not read may be
 // NaN. REQUIRES docs.reward_D unless mode is gae with terminal value.
-Tensor td_error(const TdOptions& options, const Tensor& values_N, const Documents& docs);
+Tensor td_error(const TdOptions& options, const Tensor& values_N, const kernels::Responses& docs);
 
 // 0-d int64 on the device: how many of the values that td_error reads are not finite. A step in
 // which this is not 0 is a bad step (clipping may hide a NaN, so the inputs are tested).
-Tensor bad_values(const TdOptions& options, const Tensor& values_N, const Documents& docs);
+Tensor bad_values(const TdOptions& options, const Tensor& values_N, const kernels::Responses& docs);
 
 }  // namespace wmtp::weighting

@@ -1,6 +1,9 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
+#include <map>
+#include <string_view>
+
 #include "tools/vectors/families.h"
 #include "tools/vectors/json_tensors.h"
 #include "wmtp/kernels/grad_norm.h"
@@ -34,9 +37,20 @@ Json grad_clip(const Json& in) {
           {"grads", scaled(in["grads"], factor)}};
 }
 
+optim::ScheduleType schedule_type(std::string_view name) {
+  using optim::ScheduleType;
+  const std::map<std::string_view, ScheduleType> types = {
+      {"constant", ScheduleType::constant},
+      {"cosine", ScheduleType::cosine},
+      {"linear", ScheduleType::linear},
+      {"exponential", ScheduleType::exponential},
+      {"plateau", ScheduleType::plateau}};
+  return types.at(name);
+}
+
 Json lr_schedule(const Json& in) {
   optim::Schedule schedule;
-  schedule.type = optim::schedule_from_name(text(in, "type", "constant"));
+  schedule.type = schedule_type(text(in, "type", "constant"));
   schedule.total_steps = static_cast<std::int64_t>(number(in.at("steps_total")));
   schedule.warmup_steps = optim::warmup_steps(
       schedule.total_steps, 0, static_cast<std::int64_t>(number(in, "warmup_steps", 0)));

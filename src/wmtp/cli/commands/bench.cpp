@@ -1,27 +1,40 @@
 #include "wmtp/cli/commands/bench.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "wmtp/cli/command.h"
+#include "wmtp/core/error.h"
 
 namespace wmtp::cli {
+namespace {
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
+std::filesystem::path bench_program() {
+  std::error_code unknown;
+  return std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path() / "wmtp-bench";
+}
+
+}  // namespace
+
+void become_bench(char** argv) {
+  ::execv(bench_program().c_str(), argv);
 }
 
 void add_bench(CLI::App& app, Session& session) {
   CLI::App* bench =
       app.add_subcommand("bench", "Measure this machine with random weights and data");
   bench->group(kProgramGroup);
-  bench->require_subcommand(1);
-  add_bench_step(*bench, session);
-  add_bench_comm(*bench, session);
-  add_bench_data(*bench, session);
-  add_bench_kernels(*bench, session);
-  add_bench_load(*bench, session);
-  add_bench_runtime(*bench, session);
-  add_bench_checkpoint(*bench, session);
+  bench->prefix_command();  // its words are wmtp-bench's
+  bench->set_help_flag();
+  bench->callback([&session] {
+    session.run = []() -> int {
+      throw Error(ErrorKind::config, "bench",
+                  fmt::format("there is no {}", bench_program().string()),
+                  "the benchmarks are a program of their own: make build makes it");
+    };
+  });
 }
 
 }  // namespace wmtp::cli

@@ -4,9 +4,9 @@
 #include <iostream>
 
 #include "wmtp/cli/commands/checkpoint.h"
-#include "wmtp/comm/launch_env.h"
+#include "wmtp/comm/launch/launch_env.h"
 #include "wmtp/core/error.h"
-#include "wmtp/training/exports/from_source.h"
+#include "wmtp/exports/from_source.h"
 
 namespace wmtp::cli {
 namespace {
@@ -18,27 +18,27 @@ struct ExportFlags {
 };
 
 // Adapters are small, and as exact as they were trained.
-DType dtype_of(const ExportFlags& flags, const training::ModelSource& source,
-               training::ExportFormat format) {
+DType dtype_of(const ExportFlags& flags, const models::ModelSource& source,
+               exports::ExportFormat format) {
   if (!flags.dtype.empty()) return dtype_from_name(flags.dtype);
-  if (format == training::ExportFormat::peft) return kFloat32;
-  return training::default_export_dtype(source.config, source.stored_dtype);
+  if (format == exports::ExportFormat::peft) return kFloat32;
+  return exports::default_export_dtype(source.config, source.stored_dtype);
 }
 
 // What was exported in the end: of a run folder or a pointer one of its checkpoints, or its export.
-std::string place_of(const training::ModelSource& source, const ExportFlags& flags) {
+std::string place_of_source(const models::ModelSource& source, const ExportFlags& flags) {
   return source.read_from.empty() ? flags.path : source.read_from.front().string();
 }
 
-void show(const training::ExportReport& report, const ExportFlags& flags,
-          const training::ModelSource& source, DType dtype, const Session& session) {
+void show_export(const exports::ExportReport& report, const ExportFlags& flags,
+                 const models::ModelSource& source, DType dtype, const Session& session) {
   nlohmann::ordered_json difference = nullptr, step = nullptr;
   if (report.logit_difference) difference = *report.logit_difference;
   if (source.step) step = *source.step;
   if (session.json)
     emit_json("result",
               {{"folder", report.folder.string()},
-               {"source", place_of(source, flags)},
+               {"source", place_of_source(source, flags)},
                {"step", step},
                {"format", flags.format},
                {"dtype", name_of(dtype)},
@@ -51,7 +51,7 @@ void show(const training::ExportReport& report, const ExportFlags& flags,
   else if (!session.quiet)
     std::cout << fmt::format(
         "{}: {}{}: {} tensors, {} bytes in {}; {}\n", report.folder.string(),
-        place_of(source, flags), source.step ? fmt::format(", step {}", *source.step) : "",
+        place_of_source(source, flags), source.step ? fmt::format(", step {}", *source.step) : "",
         report.num_tensors, report.bytes, fmt::join(report.files, ", "),
         !report.verified ? "not verified"
         : report.logit_difference
@@ -60,11 +60,11 @@ void show(const training::ExportReport& report, const ExportFlags& flags,
 }
 
 int run_export(const ExportFlags& flags, const Session& session) {
-  const training::ModelSource source =
-      training::open_model_source(flags.path, comm::process_environment(), 0, flags.base_model);
-  training::ExportSpec spec;
+  const models::ModelSource source =
+      models::open_model_source(flags.path, comm::process_environment(), 0, flags.base_model);
+  exports::ExportSpec spec;
   spec.out = flags.out;
-  spec.format = training::export_format(flags.format);
+  spec.format = exports::export_format(flags.format);
   spec.dtype = dtype_of(flags, source, spec.format);
   spec.max_shard_bytes = flags.max_shard_bytes;
   spec.keep_mtp = flags.keep_mtp;
@@ -72,8 +72,8 @@ int run_export(const ExportFlags& flags, const Session& session) {
   spec.base_model = flags.base_model;
   spec.card.base_model = source.base_model.empty() ? flags.path : source.base_model;
   spec.card.source = flags.path;
-  const auto report = training::export_source(source, spec, flags.merge_lora);
-  show(report, flags, source, spec.dtype, session);
+  const auto report = exports::export_source(source, spec, flags.merge_lora);
+  show_export(report, flags, source, spec.dtype, session);
   return 0;
 }
 

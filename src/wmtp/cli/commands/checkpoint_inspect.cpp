@@ -5,22 +5,22 @@
 #include <filesystem>
 #include <iostream>
 
-#include "wmtp/checkpoint/peft_config.h"
-#include "wmtp/checkpoint/safetensors_tensor.h"
 #include "wmtp/cli/commands/checkpoint.h"
-#include "wmtp/comm/launch_env.h"
+#include "wmtp/comm/launch/launch_env.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/error.h"
-#include "wmtp/training/adapter_folder.h"
-#include "wmtp/training/open_model.h"
-#include "wmtp/training/run_place.h"
+#include "wmtp/models/adapter_folder.h"
+#include "wmtp/models/open_model.h"
+#include "wmtp/models/run_paths.h"
+#include "wmtp/weights/peft_config.h"
+#include "wmtp/weights/safetensors_tensor.h"
 
 namespace wmtp::cli {
 namespace {
 
-using checkpoint::StoredTensor;
-using checkpoint::WeightSource;
 using nlohmann::ordered_json;
+using weights::StoredTensor;
+using weights::WeightSource;
 
 struct WeightsFlags {
   std::string path;
@@ -29,28 +29,28 @@ struct WeightsFlags {
 
 // Of the elements as a reader gets them, in pieces, so that large tensors cost no memory.
 std::string tensor_sha256(const WeightSource& source, const StoredTensor& tensor) {
-  const auto dtype = checkpoint::to_dtype(tensor.dtype);
+  const auto dtype = weights::to_dtype(tensor.dtype);
   if (!dtype) return "";
   constexpr std::int64_t kPiece = std::int64_t{1} << 20;
-  const std::int64_t total = checkpoint::numel(tensor.shape);
+  const std::int64_t total = weights::numel(tensor.shape);
   const Tensor buffer = at::empty({std::min(kPiece, total)}, at::TensorOptions().dtype(*dtype));
   Sha256 hash;
   for (std::int64_t at = 0; at < total; at += kPiece) {
     const Tensor piece = buffer.narrow(0, 0, std::min(kPiece, total - at));
     source.read(tensor, at, piece);
-    hash.update(checkpoint::bytes_of(piece));
+    hash.update(weights::bytes_of(piece));
   }
   return to_hex(hash.finish());
 }
 
 void show_tensors(const WeightSource& source, const Session& session) {
   for (const StoredTensor& tensor : source.tensors()) {
-    const auto bytes = checkpoint::tensor_bytes(tensor.dtype, tensor.shape).value_or(0);
+    const auto bytes = weights::tensor_bytes(tensor.dtype, tensor.shape).value_or(0);
     const auto file = std::filesystem::path(source.file_of(tensor)).filename().string();
     if (session.json)
       emit_json("tensor",
                 {{"name", tensor.name},
-                 {"dtype", checkpoint::name_of(tensor.dtype)},
+                 {"dtype", weights::name_of(tensor.dtype)},
                  {"shape", tensor.shape},
                  {"bytes", bytes},
                  {"file", file},
@@ -58,8 +58,8 @@ void show_tensors(const WeightSource& source, const Session& session) {
                 false);
     else
       std::cout << fmt::format("{:<60} {:>5} {:<18} {:>14}  {}\n", tensor.name,
-                               checkpoint::name_of(tensor.dtype),
-                               checkpoint::shape_text(tensor.shape), bytes, file);
+                               weights::name_of(tensor.dtype), weights::shape_text(tensor.shape),
+                               bytes, file);
   }
 }
 
@@ -88,7 +88,7 @@ ordered_json config_fields(const model::ModelConfig& config) {
           {"rope", rope}};
 }
 
-void show_model(const training::OpenedModel& model, const Session& session) {
+void show_model(const models::OpenedModel& model, const Session& session) {
   const model::ModelConfig& config = model.config;
   if (session.json) {
     emit_json("model", config_fields(config), false);
@@ -103,7 +103,7 @@ void show_model(const training::OpenedModel& model, const Session& session) {
 void show_total(const WeightSource& source, const Session& session) {
   std::uint64_t bytes = 0;
   for (const StoredTensor& tensor : source.tensors())
-    bytes += checkpoint::tensor_bytes(tensor.dtype, tensor.shape).value_or(0);
+    bytes += weights::tensor_bytes(tensor.dtype, tensor.shape).value_or(0);
   if (session.json)
     emit_json("result", {{"tensors", source.tensors().size()}, {"bytes", bytes}}, false);
   else
@@ -113,8 +113,8 @@ void show_total(const WeightSource& source, const Session& session) {
 // As stored: the base need not be at hand.
 int inspect_adapter(const std::filesystem::path& folder, const WeightsFlags& flags,
                     const Session& session) {
-  const checkpoint::PeftConfig adapter =
-      checkpoint::read_peft_config(folder / training::kAdapterConfigFile);
+  const weights::PeftConfig adapter =
+      weights::read_peft_config(folder / models::kAdapterConfigFile);
   if (session.json)
     emit_json("adapter",
               {{"base_model", adapter.base_model},
@@ -131,7 +131,7 @@ int inspect_adapter(const std::filesystem::path& folder, const WeightsFlags& fla
                              adapter.targets.empty()
                                  ? "by pattern"
                                  : fmt::format("{}", fmt::join(adapter.targets, ", ")));
-  const auto tensors = training::open_adapter_tensors(folder);
+  const auto tensors = models::open_adapter_tensors(folder);
   if (flags.tensors) show_tensors(*tensors, session);
   show_total(*tensors, session);
   return 0;
@@ -139,19 +139,19 @@ int inspect_adapter(const std::filesystem::path& folder, const WeightsFlags& fla
 
 int inspect(const WeightsFlags& flags, const Session& session) {
   const std::filesystem::path path =
-      training::place_of_run(checkpoint::locate_model(flags.path, comm::process_environment()));
-  if (training::is_checkpoint(path)) {
+      models::resolve_model_path(weights::locate_model(flags.path, comm::process_environment()));
+  if (models::is_checkpoint(path)) {
     if (flags.raw)
       throw Error(ErrorKind::config, "checkpoint",
                   fmt::format("{} is a checkpoint: its names are as stored", path.string()),
                   "--raw is for model folders and weights files");
     return inspect_saved(path, flags.tensors, session);
   }
-  if (training::is_adapter_folder(path)) return inspect_adapter(path, flags, session);
-  checkpoint::ModelFolder folder = checkpoint::open_model_folder(path);
-  const bool as_model = !flags.raw && folder.config_format != checkpoint::ConfigFormat::none;
+  if (models::is_adapter_folder(path)) return inspect_adapter(path, flags, session);
+  weights::ModelFolder folder = weights::open_model_folder(path);
+  const bool as_model = !flags.raw && folder.config_format != weights::ConfigFormat::none;
   if (as_model) {
-    training::OpenedModel model = training::open_model(path.string(), comm::process_environment());
+    models::OpenedModel model = models::open_model(path.string(), comm::process_environment());
     show_model(model, session);
     folder = std::move(model.folder);
   }

@@ -2,18 +2,18 @@
 
 #include <iostream>
 
+#include "wmtp/checkpoint/format/trainer_state.h"
+#include "wmtp/checkpoint/load/reader.h"
 #include "wmtp/cli/commands/checkpoint.h"
-#include "wmtp/commit/reader.h"
-#include "wmtp/commit/trainer_state.h"
 
 namespace wmtp::cli {
 namespace {
 
-using commit::Manifest;
-using commit::Part;
+using checkpoint::Manifest;
+using checkpoint::Part;
 using nlohmann::ordered_json;
 
-void show_tensors(const Manifest& manifest, const Session& session) {
+void show_saved_tensors(const Manifest& manifest, const Session& session) {
   for (const Part part : {Part::model, Part::optim})
     for (const auto& [name, tensor] : manifest.tensors(part)) {
       const auto bytes = storage::tensor_bytes(tensor.dtype, tensor.shape).value_or(0);
@@ -23,12 +23,12 @@ void show_tensors(const Manifest& manifest, const Session& session) {
                    {"dtype", storage::name_of(tensor.dtype)},
                    {"shape", tensor.shape},
                    {"bytes", bytes},
-                   {"part", commit::name_of(part)}},
+                   {"part", checkpoint::name_of(part)}},
                   false);
       else
         std::cout << fmt::format("{:<60} {:>5} {:<18} {:>14}  {}\n", name,
                                  storage::name_of(tensor.dtype), storage::shape_text(tensor.shape),
-                                 bytes, commit::name_of(part));
+                                 bytes, checkpoint::name_of(part));
     }
 }
 
@@ -37,7 +37,7 @@ ordered_json summary(const std::filesystem::path& folder, const Manifest& manife
   return {{"folder", folder.string()},
           {"model", manifest.model},
           {"step", manifest.step},
-          {"kind", commit::name_of(manifest.kind)},
+          {"kind", checkpoint::name_of(manifest.kind)},
           {"run_id", manifest.run_id},
           {"created", manifest.created},
           {"wmtp", manifest.wmtp},
@@ -55,11 +55,12 @@ ordered_json summary(const std::filesystem::path& folder, const Manifest& manife
 
 int inspect_saved(const std::filesystem::path& folder, bool tensors, const Session& session) {
   const storage::LocalFileSystem files;
-  commit::CheckpointReader reader(files, folder);
+  checkpoint::CheckpointReader reader(files, folder);
   reader.check_presence();
-  const Json state = commit::parse_trainer_state(reader.text(commit::kTrainerStateFile),
-                                                 (folder / commit::kTrainerStateFile).string());
-  if (tensors) show_tensors(reader.manifest(), session);
+  const Json state =
+      checkpoint::parse_trainer_state(reader.text(checkpoint::kTrainerStateFile),
+                                      (folder / checkpoint::kTrainerStateFile).string());
+  if (tensors) show_saved_tensors(reader.manifest(), session);
   const ordered_json facts = summary(folder, reader.manifest(), state);
   if (session.json) {
     emit_json("result", facts, false);

@@ -5,19 +5,19 @@
 #include <array>
 #include <iostream>
 
+#include "wmtp/checkpoint/load/listing.h"
 #include "wmtp/cli/commands/checkpoint.h"
-#include "wmtp/commit/listing.h"
-#include "wmtp/training/run_place.h"
+#include "wmtp/models/run_paths.h"
 
 namespace wmtp::cli {
 namespace {
 
-using commit::ListedCheckpoint;
-using commit::SetAside;
+using checkpoint::ListedCheckpoint;
+using checkpoint::SetAside;
 
 std::vector<std::string> marks_of(const ListedCheckpoint& one) {
   std::vector<std::string> marks;
-  for (const commit::Pointer mark : one.marks) marks.emplace_back(commit::name_of(mark));
+  for (const checkpoint::Pointer mark : one.marks) marks.emplace_back(checkpoint::name_of(mark));
   return marks;
 }
 
@@ -71,9 +71,9 @@ void emit_list(const std::vector<ListedCheckpoint>& found, const std::vector<Set
 
 int list(const std::string& path, const Session& session) {
   const storage::LocalFileSystem files;
-  const std::filesystem::path folder = training::checkpoints_folder(path);
-  const auto found = commit::list_checkpoints(files, folder);
-  const auto aside = commit::list_set_aside(files, folder);
+  const std::filesystem::path folder = models::checkpoints_folder(path);
+  const auto found = checkpoint::list_checkpoints(files, folder);
+  const auto aside = checkpoint::list_set_aside(files, folder);
   if (session.json) {
     emit_list(found, aside);
     emit_json(

@@ -3,12 +3,12 @@
 #include <iostream>
 #include <optional>
 
+#include "wmtp/checkpoint/format/folder.h"
+#include "wmtp/checkpoint/run_lock.h"
+#include "wmtp/checkpoint/save/retention.h"
 #include "wmtp/cli/commands/checkpoint.h"
-#include "wmtp/commit/folder.h"
-#include "wmtp/commit/retention.h"
-#include "wmtp/commit/run_lock.h"
 #include "wmtp/core/error.h"
-#include "wmtp/training/run_place.h"
+#include "wmtp/models/run_paths.h"
 
 namespace wmtp::cli {
 namespace {
@@ -22,26 +22,26 @@ struct PruneFlags {
 
 struct PruneEvent {
   std::string name;
-  std::string_view kind;        // checkpoint | leftover | set_aside
+  std::string_view kind;        // checkpoint | leftover | quarantine
   std::string returns_as = {};  // a leftover that comes back under this name
 };
 
 std::vector<PruneEvent> prune_model(const PruneFlags& flags, const std::string& model) {
   storage::LocalFileSystem files;
-  const commit::RetentionRules rules{.keep = flags.keep};
-  std::optional<commit::RunLock> lock;
+  const checkpoint::RetentionRules rules{.keep = flags.keep};
+  std::optional<checkpoint::RunLock> lock;
   if (!flags.dry_run)
-    lock.emplace(flags.folder, model, commit::this_process("prune"), flags.force_unlock);
+    lock.emplace(flags.folder, model, checkpoint::this_process("prune"), flags.force_unlock);
   std::vector<PruneEvent> events;
-  for (const commit::Leftover& left : commit::find_leftovers(files, flags.folder, model))
+  for (const checkpoint::Leftover& left : checkpoint::find_leftovers(files, flags.folder, model))
     events.push_back({left.name, "leftover", left.returns_as});
-  if (!flags.dry_run) commit::clear_leftovers(files, flags.folder, model);
+  if (!flags.dry_run) checkpoint::clear_leftovers(files, flags.folder, model);
   for (std::string& name : flags.dry_run
-                               ? commit::plan_retention(files, flags.folder, model, rules)
-                               : commit::apply_retention(files, flags.folder, model, rules))
+                               ? checkpoint::plan_retention(files, flags.folder, model, rules)
+                               : checkpoint::apply_retention(files, flags.folder, model, rules))
     events.push_back({std::move(name), "checkpoint"});
   if (!flags.bad) return events;
-  for (std::string& name : commit::find_set_aside(files, flags.folder, model)) {
+  for (std::string& name : checkpoint::find_set_aside(files, flags.folder, model)) {
     if (!flags.dry_run) storage::remove_tree(files, flags.folder / name);
     events.push_back({std::move(name), "set_aside"});
   }
@@ -68,19 +68,19 @@ void show_event(const PruneEvent& event, bool dry_run, const Session& session) {
 std::filesystem::path folder_to_prune(const std::filesystem::path& path) {
   std::error_code ignored;
   const bool is_one =
-      training::is_checkpoint(path) || std::filesystem::is_regular_file(path, ignored);
+      models::is_checkpoint(path) || std::filesystem::is_regular_file(path, ignored);
   if (is_one)
     throw Error(ErrorKind::config, "checkpoint",
                 fmt::format("{} is no folder of checkpoints", path.string()),
                 "name a run's folder, or the folder of its checkpoints (checkpoint.save_dir)");
-  return training::checkpoints_folder(path);
+  return models::checkpoints_folder(path);
 }
 
 int prune(const PruneFlags& given, const Session& session) {
   PruneFlags flags = given;
   flags.folder = folder_to_prune(given.path);
   std::size_t num_removed = 0, num_events = 0;
-  for (const std::string& model : commit::find_models(storage::LocalFileSystem(), flags.folder))
+  for (const std::string& model : checkpoint::find_models(storage::LocalFileSystem(), flags.folder))
     for (const PruneEvent& event : prune_model(flags, model)) {
       ++num_events;
       num_removed += event.returns_as.empty();

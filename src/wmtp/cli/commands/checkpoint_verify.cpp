@@ -3,11 +3,11 @@
 #include <filesystem>
 #include <iostream>
 
+#include "wmtp/checkpoint/format/folder.h"
+#include "wmtp/checkpoint/load/reader.h"
 #include "wmtp/cli/commands/checkpoint.h"
-#include "wmtp/commit/folder.h"
-#include "wmtp/commit/reader.h"
 #include "wmtp/core/error.h"
-#include "wmtp/training/run_place.h"
+#include "wmtp/models/run_paths.h"
 
 namespace wmtp::cli {
 namespace {
@@ -20,8 +20,8 @@ struct VerifyFlags {
 // Every byte against both of its checksums. Returns the number of damaged files.
 std::size_t verify_one(const std::filesystem::path& folder, const Session& session) {
   const storage::LocalFileSystem files;
-  const auto found = commit::find_damage(files, folder, commit::Verify::full);
-  for (const commit::Damage& damage : found)
+  const auto found = checkpoint::find_damage(files, folder, checkpoint::Verify::full);
+  for (const checkpoint::Damage& damage : found)
     if (session.json)
       emit_json("damage",
                 {{"checkpoint", folder.filename().string()},
@@ -31,7 +31,7 @@ std::size_t verify_one(const std::filesystem::path& folder, const Session& sessi
                  {"fact", damage.fact}},
                 false);
     else
-      std::cout << fmt::format("{}: {}\n", folder.filename().string(), commit::to_text(damage));
+      std::cout << fmt::format("{}: {}\n", folder.filename().string(), checkpoint::to_text(damage));
   if (!session.json && found.empty())
     std::cout << fmt::format("{}: ok\n", folder.filename().string());
   return found.size();
@@ -39,27 +39,27 @@ std::size_t verify_one(const std::filesystem::path& folder, const Session& sessi
 
 // One checkpoint or a pointer to it: of a folder of them only --all says which are meant.
 std::filesystem::path the_one(const std::filesystem::path& path) {
-  const auto found = training::checkpoint_of(path);
+  const auto found = models::resolve_checkpoint(path);
   std::error_code ignored;
   const bool names_one = found && (!std::filesystem::is_directory(path, ignored) ||
                                    std::filesystem::equivalent(*found, path, ignored));
   if (names_one) return *found;
   throw Error(
       ErrorKind::config, "checkpoint",
-      fmt::format("{} is no checkpoint: it is {}", path.string(), training::what_it_is(path)),
+      fmt::format("{} is no checkpoint: it is {}", path.string(), models::describe_path(path)),
       found ? fmt::format("`wmtp checkpoint verify {} --all` checks those in it", path.string())
             : "`wmtp checkpoint list DIR` shows the checkpoints of a run");
 }
 
 std::vector<std::filesystem::path> all_of(const std::filesystem::path& path) {
-  const std::filesystem::path folder = training::checkpoints_folder(path);
+  const std::filesystem::path folder = models::checkpoints_folder(path);
   std::vector<std::filesystem::path> folders;
-  for (const auto& found : commit::find_checkpoints(storage::LocalFileSystem(), folder, ""))
+  for (const auto& found : checkpoint::find_checkpoints(storage::LocalFileSystem(), folder, ""))
     folders.push_back(folder / found.name);
   if (folders.empty())
     throw Error(ErrorKind::config, "checkpoint",
                 fmt::format("no checkpoints in {}: it is {}", folder.string(),
-                            training::what_it_is(folder)),
+                            models::describe_path(folder)),
                 "name a run's folder, or the folder of its checkpoints (checkpoint.save_dir)");
   return folders;
 }

@@ -5,7 +5,7 @@
 
 #include "wmtp/cli/command.h"
 #include "wmtp/config/config.h"
-#include "wmtp/data/dataset.h"
+#include "wmtp/data/plan/dataset.h"
 #include "wmtp/tokenizer/tokenizer.h"
 
 namespace wmtp::cli {

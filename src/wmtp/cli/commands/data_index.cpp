@@ -8,9 +8,9 @@
 #include "wmtp/cli/commands/data.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/time.h"
-#include "wmtp/data/index_builder.h"
-#include "wmtp/data/metadata_json.h"
-#include "wmtp/data/source_file.h"
+#include "wmtp/data/index/index_builder.h"
+#include "wmtp/data/index/metadata_json.h"
+#include "wmtp/data/index/source_file.h"
 
 namespace wmtp::cli {
 namespace {
@@ -24,7 +24,7 @@ struct IndexFlags {
   int num_threads = 0;
 };
 
-void report(const data::IndexRequest& request, const data::IndexReport& built, bool json) {
+void report_index(const data::IndexRequest& request, const data::IndexReport& built, bool json) {
   const std::uint64_t bad =
       std::accumulate(built.bad_counts.begin(), built.bad_counts.end(), std::uint64_t{0});
   const double rate = static_cast<double>(built.source_bytes) / 1e6 / std::max(built.seconds, 1e-9);
@@ -78,7 +78,7 @@ void index_file(const std::filesystem::path& file, const IndexFlags& flags,
     const data::BuildLock lock(request.index, "wmtp data index");
     const data::IndexReport built = data::build_index(request);
     data::log_index_report(file, built);
-    report(request, built, json);
+    report_index(request, built, json);
   }
   if (flags.metadata_json)
     data::write_metadata_json(folder / (data::stem_of(file) + "_metadata.json"),

@@ -7,11 +7,11 @@
 #include "wmtp/cli/commands/data.h"
 #include "wmtp/cli/config_flags.h"
 #include "wmtp/core/error.h"
-#include "wmtp/data/json_scan.h"
-#include "wmtp/data/line_chunks.h"
+#include "wmtp/data/index/json_scan.h"
+#include "wmtp/data/index/line_chunks.h"
+#include "wmtp/data/index/row_schema.h"
 #include "wmtp/data/options_from_config.h"
-#include "wmtp/data/row_schema.h"
-#include "wmtp/data/step_planner.h"
+#include "wmtp/data/plan/step_planner.h"
 #include "wmtp/data/summary.h"
 #include "wmtp/storage/atomic_file.h"
 
@@ -36,8 +36,8 @@ std::string title_of(const data::Corpus& corpus, const data::Sequence& sequence)
   text += fmt::format(": {} tokens, prompt {}, targets {}", sequence.length, sequence.prompt_len,
                       data::num_targets(sequence.length, sequence.prompt_len, 1));
   if (sequence.has_reward) text += fmt::format(", reward {}", sequence.reward);
-  if (sequence.pair_role != data::kSingle)
-    text += sequence.pair_role == data::kPositive ? ", positive of a pair" : ", negative of a pair";
+  if (sequence.pair_role != kSingle)
+    text += sequence.pair_role == kPositive ? ", positive of a pair" : ", negative of a pair";
   if (sequence.flags & data::kDocTruncated) text += ", truncated";
   if (!(sequence.flags & data::kDocEos)) text += ", no EOS";
   return text;
@@ -149,7 +149,7 @@ void list_bad(InspectPage& page, const data::Corpus& corpus) {
   }
 }
 
-int run_inspect(const DataFlags& flags, const Session& session) {
+int inspect_data(const DataFlags& flags, const Session& session) {
   const config::Config config = flags.config.load().config;
   const data::Split split = flags.split == "train" ? data::Split::train : data::Split::validation;
   if (split == data::Split::validation && !config.dataset.validation)
@@ -222,7 +222,7 @@ void add_data_inspect(CLI::App& data, Session& session) {
   command->add_flag("--weights", flags->weights, "One token a line with its target mark");
   command->add_option("--html", flags->html, "Also write the page to this file");
   command->callback([flags, &session] {
-    session.run = [flags, &session] { return run_inspect(*flags, session); };
+    session.run = [flags, &session] { return inspect_data(*flags, session); };
   });
 }
 

@@ -5,7 +5,7 @@
 
 #include "wmtp/cli/commands/data.h"
 #include "wmtp/tokenizer/stream_decoder.h"
-#include "wmtp/tracking/shown_text.h"
+#include "wmtp/tracking/escaped_text.h"
 
 namespace wmtp::cli {
 namespace {

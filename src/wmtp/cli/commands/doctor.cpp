@@ -14,7 +14,7 @@
 #include "wmtp/cli/report.h"
 #include "wmtp/cli/versions.h"
 #include "wmtp/comm/self_test.h"
-#include "wmtp/config/problems.h"
+#include "wmtp/config/yaml/problems.h"
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
 
@@ -31,7 +31,7 @@ struct DoctorFlags {
 
 // What the configuration, if any, says about the things doctor looks at.
 struct Wishes {
-  DeviceWish device;
+  DeviceRequest device;
   std::string backend = "auto";
   std::filesystem::path storage = ".";
   comm::RendezvousOptions rendezvous;

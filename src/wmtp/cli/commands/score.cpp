@@ -9,8 +9,8 @@
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
+#include "wmtp/models/scoring/score.h"
 #include "wmtp/tensor/host_memory.h"
-#include "wmtp/training/score.h"
 
 namespace wmtp::cli {
 namespace {
@@ -34,7 +34,7 @@ int head_count(const ScoreFlags& flags, const model::ModelConfig& config) {
   return flags.heads > 0 ? flags.heads : static_cast<int>(config.n_future);
 }
 
-nlohmann::ordered_json result_of(const training::ScoreSummary& summary) {
+nlohmann::ordered_json result_of(const models::ScoreSummary& summary) {
   nlohmann::ordered_json fields{
       {"tokens", summary.num_tokens}, {"nll_mean", nullptr}, {"perplexity", nullptr}};
   if (summary.num_tokens == 0) return fields;
@@ -64,7 +64,7 @@ void ScoreOutput::write(std::string_view text) {
 }
 
 void ScoreOutput::finish(const Session& session, const ScoreFlags& flags,
-                         const training::ScoreSummary& summary) {
+                         const models::ScoreSummary& summary) {
   const nlohmann::ordered_json result = result_of(summary);
   write(result_line(result));
   if (file_) file_->commit();
@@ -116,23 +116,23 @@ void check_flags(const ScoreFlags& flags) {
 void score(const Session& session, const ScoreFlags& flags, comm::ProcessGroupSession& group,
            c10::Device device) {
   const DType dtype = score_dtype(flags, device);
-  training::ModelSource source = training::open_model_source(
+  models::ModelSource source = models::open_model_source(
       flags.model.empty() ? flags.checkpoint : flags.model, comm::process_environment());
-  if (!flags.adapter.empty()) training::apply_adapter(source, flags.adapter);
-  const training::ScoreOptions options{head_count(flags, source.config),
-                                       device.is_cuda() ? kGpuBatchTokens : kCpuBatchTokens};
-  const auto rows = training::open_token_rows(
+  if (!flags.adapter.empty()) models::apply_adapter(source, flags.adapter);
+  const models::ScoreOptions options{head_count(flags, source.config),
+                                     device.is_cuda() ? kGpuBatchTokens : kCpuBatchTokens};
+  const auto rows = models::open_token_rows(
       flags.data, {source.config.vocab_size, source.config.max_positions, source.tokenizer_folder});
   std::optional<ScoreOutput> output;
   if (group.rank() == 0) output.emplace(flags.out);
   const auto start = Clock::now();
-  training::Scorer scorer(source, dtype, device);
+  models::Scorer scorer(source, dtype, device);
   log::info("score", "{:.1f} million weights loaded in {}",
             static_cast<double>(source.config.total_parameters()) / 1e6,
             format_duration(seconds_since(start)));
-  const training::ScoreSummary summary =
-      training::score_rows(scorer, *rows, group.gather_group(), options,
-                           [&output](std::string_view line) { output->write(line); });
+  const models::ScoreSummary summary =
+      models::score_rows(scorer, *rows, group.gather_group(), options,
+                         [&output](std::string_view line) { output->write(line); });
   if (output) output->finish(session, flags, summary);
 }
 

@@ -6,8 +6,8 @@
 
 #include "wmtp/cli/command.h"
 #include "wmtp/cli/config_flags.h"
+#include "wmtp/models/scoring/score_lines.h"
 #include "wmtp/storage/atomic_file.h"
-#include "wmtp/training/score_lines.h"
 
 namespace wmtp::cli {
 
@@ -25,8 +25,7 @@ class ScoreOutput {
   explicit ScoreOutput(const std::string& path);
   void write(std::string_view text);
   // The result's line, and what is told of it where the lines go to a file.
-  void finish(const Session& session, const ScoreFlags& flags,
-              const training::ScoreSummary& summary);
+  void finish(const Session& session, const ScoreFlags& flags, const models::ScoreSummary& summary);
 
  private:
   std::optional<storage::AtomicFile> file_;

@@ -4,8 +4,8 @@
 #include "wmtp/cli/config_run.h"
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
+#include "wmtp/run/stages/stage_scorer.h"
 #include "wmtp/tensor/host_memory.h"
-#include "wmtp/training/run/stage_scorer.h"
 
 namespace wmtp::cli {
 namespace {
@@ -19,8 +19,8 @@ config::ResolvedConfig load_for_score(const ScoreFlags& flags, int world) {
   return config::load_config(request);
 }
 
-training::StageScoreOptions stage_options(const ScoreFlags& flags) {
-  training::StageScoreOptions options;
+run::StageScoreOptions stage_options(const ScoreFlags& flags) {
+  run::StageScoreOptions options;
   options.num_heads = flags.heads;
   options.values = flags.values;
   options.weights = flags.weights;
@@ -31,18 +31,18 @@ training::StageScoreOptions stage_options(const ScoreFlags& flags) {
 
 int score_rank(const Session& session, const ScoreFlags& flags, const config::Config& config,
                comm::ProcessGroupSession& group, c10::Device device) {
-  const training::RunSite site{device, group.rank(), group.world(),
-                               rank_memory(config, group.launch().local_world, device),
-                               comm::process_environment()};
+  const run::RunContext context{device, group.rank(), group.world(),
+                                rank_memory(config, group.launch().local_world, device),
+                                comm::process_environment()};
   std::optional<ScoreOutput> output;
   if (group.rank() == 0) output.emplace(flags.out);
   const auto start = Clock::now();
-  training::StageScorer scorer(config, site, group, stage_options(flags));
+  run::StageScorer scorer(config, context, group, stage_options(flags));
   if (group.rank() == 0)
     log::info("score", "weights and data are there after {}",
               format_duration(seconds_since(start)));
   if (output) output->write(scorer.header().dump() + "\n");
-  const training::ScoreSummary summary = telling_failures(
+  const models::ScoreSummary summary = broadcasting_failure(
       group, [&] { return scorer.run([&output](std::string_view line) { output->write(line); }); });
   if (output) output->finish(session, flags, summary);
   return 0;
@@ -56,7 +56,7 @@ int score_stage(const Session& session, const ScoreFlags& flags) {
   RankRun run;
   try {
     resolved = load_for_score(flags, launch.world);
-    training::require_in_stage(resolved->config, stage_options(flags));
+    run::require_in_stage(resolved->config, stage_options(flags));
     run = make_run(launch, resolved->config);
   } catch (const Error& error) {
     return fail_together(session, launch, error);

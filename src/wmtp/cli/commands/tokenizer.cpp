@@ -11,8 +11,8 @@
 #include "wmtp/cli/standard_output.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/json.h"
+#include "wmtp/tokenizer/text/unicode.h"
 #include "wmtp/tokenizer/tokenizer.h"
-#include "wmtp/tokenizer/unicode.h"
 
 namespace wmtp::cli {
 namespace {
@@ -177,7 +177,7 @@ nlohmann::ordered_json optional_id(const std::optional<TokenId>& id) {
   return id ? nlohmann::ordered_json(*id) : nlohmann::ordered_json(nullptr);
 }
 
-int run_inspect(const std::string& path, bool json) {
+int inspect_tokenizer(const std::string& path, bool json) {
   const std::shared_ptr<const Tokenizer> tokenizer = tokenizer::load_tokenizer(path);
   const tokenizer::TokenizerDescription description = tokenizer->describe();
   nlohmann::ordered_json added = nlohmann::ordered_json::array();
@@ -254,7 +254,7 @@ void add_inspect(CLI::App& group, Session& session) {
   command->add_option("--tokenizer", *path, "Folder, tokenizer.json or tokenizer.model")
       ->required();
   command->callback([path, &session] {
-    session.run = [path, &session] { return run_inspect(*path, session.json); };
+    session.run = [path, &session] { return inspect_tokenizer(*path, session.json); };
   });
 }
 

@@ -3,31 +3,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <iostream>
-
+#include "wmtp/checkpoint/restart_guard.h"
 #include "wmtp/cli/build_info.h"
 #include "wmtp/cli/command.h"
 #include "wmtp/cli/config_flags.h"
 #include "wmtp/cli/config_run.h"
-#include "wmtp/cli/launcher/run_notes.h"
+#include "wmtp/cli/launcher/launch_notes.h"
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/cli/report.h"
 #include "wmtp/cli/run_folder.h"
 #include "wmtp/cli/standard_output.h"
 #include "wmtp/cli/stop_signals.h"
 #include "wmtp/cli/versions.h"
-#include "wmtp/commit/start_record.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/json.h"
 #include "wmtp/core/log.h"
-#include "wmtp/storage/atomic_file.h"
+#include "wmtp/models/model_name.h"
+#include "wmtp/run/final_export.h"
+#include "wmtp/run/run_training.h"
 #include "wmtp/tensor/cuda_plugin.h"
 #include "wmtp/tensor/host_memory.h"
-#include "wmtp/tracking/console.h"
-#include "wmtp/tracking/run_files.h"
-#include "wmtp/training/model_name.h"
-#include "wmtp/training/run/final_export.h"
-#include "wmtp/training/run/trainer.h"
 
 namespace wmtp::cli {
 namespace {
@@ -41,7 +36,7 @@ struct TrainFlags {
   bool allow_fresh_start = false, force_unlock = false;
 };
 
-config::ResolvedConfig load(const TrainFlags& flags, int world) {
+config::ResolvedConfig load_run(const TrainFlags& flags, int world) {
   config::LoadRequest request = flags.config.request();
   auto set = [&request](const char* flag, const char* key, const std::string& value) {
     if (!value.empty()) request.flags.emplace_back(flag, fmt::format("{}={}", key, value));
@@ -97,7 +92,7 @@ std::string run_id_of(const comm::LaunchEnv& launch, const std::string& start_id
 
 // What a restart would only meet again is no part of a restart storm: the launchers do not retry
 // it.
-bool blames_input(int code) {
+bool is_permanent_failure(int code) {
   for (const ExitCode final :
        {ExitCode::numeric, ExitCode::data, ExitCode::storage, ExitCode::config})
     if (code == static_cast<int>(final)) return true;
@@ -107,7 +102,7 @@ bool blames_input(int code) {
 // What a start owns until it has written down how it ended.
 struct Start {
   std::string id;
-  training::RunProgress progress;
+  run::RunProgress progress;
   std::optional<RunFolder> folder;  // rank 0
 };
 
@@ -115,16 +110,27 @@ struct Start {
 void take_folder(comm::ProcessGroupSession& group, const config::Config& config,
                  const TrainFlags& flags, Start& start) {
   if (group.rank() == 0) {
-    const std::string model = training::model_name(config);
+    const std::string model = models::model_name(config);
     start.folder.emplace(RunFolderRequest{config.runtime.run_dir, config.checkpoint.save_dir, model,
                                           run_id_of(group.launch(), start.id), flags.force_unlock},
                          start.progress);
     if (const auto notes = comm::process_environment()(kNotesVariable))
       note_checkpoints(*notes, config.checkpoint.save_dir, model);
-    training::require_place_of_final(config);
+    run::require_place_of_final(config);
   }
   group.gather_group().barrier("run folder");
-  start.progress.folder = training::FolderOwner::this_run;
+  start.progress.folder = run::FolderOwner::this_run;
+}
+
+int exit_code_of(const run::TrainingEnd& ended, const config::Config& config) {
+  const bool saved = ended.end == run::RunEnd::stopped_saved;
+  if (!saved && ended.end != run::RunEnd::stopped) return 0;
+  const bool resumes = config.checkpoint.resume.kind == config::ResumeFrom::Kind::automatic;
+  log::warn("train", "stopped on request at step {}, {}", ended.step,
+            !saved    ? "not saved"
+            : resumes ? "saved: the same command goes on from here"
+                      : "saved: the same command with --resume auto goes on from here");
+  return saved ? kStoppedSaved : kStoppedNotSaved;
 }
 
 int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Device device,
@@ -133,55 +139,24 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
   group.agree(facts_of(resolved));
   group.connect();
   take_folder(group, config, flags, start);
-  const bool speaks = group.rank() == 0;
-  StopSignals stop(speaks ? config.runtime.stop_file : std::filesystem::path());
-  const training::RunSite site{device, group.rank(), group.world(),
-                               rank_memory(config, group.launch().local_world, device),
-                               comm::process_environment()};
-  training::Trainer trainer(resolved, site, group,
-                            {run_id_of(group.launch(), start.id), start.id, kVersion,
-                             flags.allow_fresh_start, &start.progress});
-  std::optional<tracking::Console> console;
-  std::optional<training::RunReport> report;
-  if (speaks) {
-    // Only now that the checkpoint has been taken: a start that is refused leaves the files of the
-    // run that worked.
-    storage::write_file_atomically(config.runtime.run_dir / "config.yaml", resolved.to_yaml());
-    tracking::RunFiles(config.runtime.run_dir).environment(environment_of(group, device));
-    console.emplace(std::cout, console_options(session, config));
-    report.emplace(config, *console, trainer.facts());
-    if (!trainer.policy().recompute_reason.empty())
-      log::info("train", "{}", trainer.policy().recompute_reason);
-    if (const auto& resumption = trainer.resumption()) {
-      for (const std::string& change : resumption->config_changes)
-        log::info("train", "changed since the checkpoint: {}", change);
-      report->resumed(trainer.state().step, resumption->name, resumption->saved_ranks);
-    }
+  const bool leads = group.rank() == 0;
+  StopSignals stop(leads ? config.runtime.stop_file : std::filesystem::path());
+  run::TrainingContext context;
+  context.run = {device, group.rank(), group.world(),
+                 rank_memory(config, group.launch().local_world, device),
+                 comm::process_environment()};
+  context.options = {run_id_of(group.launch(), start.id), start.id, kVersion,
+                     flags.allow_fresh_start, &start.progress};
+  if (leads) {
+    context.console = console_options(session, config);
+    context.environment = environment_of(group, device);
   }
-  const training::RunEnd end = telling_failures(group, [&] {
-    return trainer.run(report ? &*report : nullptr,
-                       {.stop = [&stop] { return stop.requested(); },
-                        .save_now = [&stop] { return stop.save_requested(); }});
-  });
-  const bool saved = end == training::RunEnd::stopped_saved;
-  const bool stopped = saved || end == training::RunEnd::stopped;
-  std::vector<std::pair<std::string, std::string>> paths;
-  if (!stopped)
-    if (const auto folder = training::export_final(trainer, resolved.to_yaml(), group))
-      paths.emplace_back("final", folder->string());
-  if (report)
-    report->finished(trainer.state(),
-                     stopped                               ? "stopped"
-                     : end == training::RunEnd::early_stop ? "early_stop"
-                                                           : "completed",
-                     paths);
-  if (!stopped) return 0;
-  const bool resumes = config.checkpoint.resume.kind == config::ResumeFrom::Kind::automatic;
-  log::warn("train", "stopped on request at step {}, {}", trainer.state().step,
-            !saved    ? "not saved"
-            : resumes ? "saved: the same command goes on from here"
-                      : "saved: the same command with --resume auto goes on from here");
-  return saved ? kStoppedSaved : kStoppedNotSaved;
+  context.requests = {.stop = [&stop] { return stop.requested(); },
+                      .save_now = [&stop] { return stop.save_requested(); }};
+  context.on_failure = [&group](const std::exception& thrown) {
+    group.broadcast_failure(as_error(thrown));
+  };
+  return exit_code_of(run::run_training(resolved, context, group), config);
 }
 
 int train(const Session& session, const TrainFlags& flags) {
@@ -192,7 +167,7 @@ int train(const Session& session, const TrainFlags& flags) {
   std::optional<config::ResolvedConfig> resolved;
   RankRun run;
   try {
-    resolved = load(flags, launch.world);
+    resolved = load_run(flags, launch.world);
     run = make_run(launch, resolved->config);
     set_threads(launch, static_cast<int>(resolved->config.runtime.threads));
   } catch (const std::exception& thrown) {
@@ -208,9 +183,9 @@ int train(const Session& session, const TrainFlags& flags) {
     start.id = start_id_of(group);
     return run_rank(session, group, device, *resolved, flags, start);
   });
-  if (start.folder && blames_input(code))
-    commit::forget_start(resolved->config.checkpoint.save_dir,
-                         training::model_name(resolved->config), start.id);
+  if (start.folder && is_permanent_failure(code))
+    checkpoint::forget_start(resolved->config.checkpoint.save_dir,
+                             models::model_name(resolved->config), start.id);
   return code;
 }
 

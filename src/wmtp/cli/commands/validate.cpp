@@ -7,8 +7,8 @@
 #include "wmtp/cli/command.h"
 #include "wmtp/cli/config_flags.h"
 #include "wmtp/cli/run_outlook.h"
-#include "wmtp/config/describe.h"
-#include "wmtp/config/problems.h"
+#include "wmtp/config/tables/describe.h"
+#include "wmtp/config/yaml/problems.h"
 #include "wmtp/core/log.h"
 #include "wmtp/core/printable.h"
 
@@ -48,7 +48,7 @@ int print_problems(const Session& session, const std::vector<ShownProblem>& prob
   return code_of(problems);
 }
 
-std::vector<ShownProblem> shown(const config::ConfigError& error) {
+std::vector<ShownProblem> shown_problems(const config::ConfigError& error) {
   std::vector<ShownProblem> problems;
   for (const config::Problem& one : error.problems())
     problems.push_back({ErrorKind::config, one.where, one.text, {}});
@@ -56,7 +56,8 @@ std::vector<ShownProblem> shown(const config::ConfigError& error) {
 }
 
 // Rules that hang on the ranks hold for --world-size alone; --diff compares what both files say.
-config::ResolvedConfig load(const ValidateFlags& flags, const std::string& file, bool check_paths) {
+config::ResolvedConfig load_validated(const ValidateFlags& flags, const std::string& file,
+                                      bool check_paths) {
   config::LoadRequest request = flags.config.request();
   request.file = file;
   request.check_paths = check_paths;
@@ -75,12 +76,12 @@ struct Validated {
 Validated validated(const ValidateFlags& flags) {
   Validated result;
   try {
-    result.resolved = load(flags, flags.config.file, !flags.no_check_paths);
+    result.resolved = load_validated(flags, flags.config.file, !flags.no_check_paths);
   } catch (const config::ConfigError& error) {
-    result.problems = shown(error);
+    result.problems = shown_problems(error);
     if (flags.no_check_paths) return result;
     try {
-      result.resolved = load(flags, flags.config.file, false);
+      result.resolved = load_validated(flags, flags.config.file, false);
     } catch (const config::ConfigError&) {
       return result;
     }
@@ -122,10 +123,10 @@ int print_differences(const Session& session, const ValidateFlags& flags) {
   const bool check_paths = !flags.no_check_paths;
   std::vector<std::string> lines;
   try {
-    lines = config::differences(load(flags, flags.config.file, check_paths),
-                                load(flags, flags.diff, check_paths));
+    lines = config::differences(load_validated(flags, flags.config.file, check_paths),
+                                load_validated(flags, flags.diff, check_paths));
   } catch (const config::ConfigError& error) {
-    return print_problems(session, shown(error));
+    return print_problems(session, shown_problems(error));
   }
   for (const std::string& line : lines) {
     if (session.json)

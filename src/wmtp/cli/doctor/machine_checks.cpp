@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "wmtp/cli/versions.h"
-#include "wmtp/core/kernel_number.h"
+#include "wmtp/core/procfs.h"
 #include "wmtp/tensor/cuda_plugin.h"
 #include "wmtp/tensor/host_memory.h"
 
@@ -84,10 +84,10 @@ Check check_cores(const comm::LaunchEnv& launch) {
 }
 
 Check check_memory() {
-  const std::int64_t total = kernel_number("/proc/meminfo", "MemTotal:").value_or(0) * 1024;
+  const std::int64_t total = procfs_number("/proc/meminfo", "MemTotal:").value_or(0) * 1024;
   const std::int64_t available = available_host_bytes();
   std::string limit_note;
-  if (const auto limit = kernel_number("/sys/fs/cgroup/memory.max"))
+  if (const auto limit = procfs_number("/sys/fs/cgroup/memory.max"))
     limit_note = fmt::format(", cgroup limit {:.1f}", static_cast<double>(*limit) / kGib);
   Check check{Health::ok,
               "memory",
@@ -105,7 +105,7 @@ Check check_memory() {
 Check check_limits() {
   const rlim_t files = soft_limit(RLIMIT_NOFILE);
   const rlim_t processes = soft_limit(RLIMIT_NPROC);
-  const auto pids = kernel_number("/sys/fs/cgroup/pids.max");
+  const auto pids = procfs_number("/sys/fs/cgroup/pids.max");
   Check check{
       Health::ok,
       "limits",

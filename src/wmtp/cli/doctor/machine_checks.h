@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "wmtp/cli/doctor/check.h"
-#include "wmtp/comm/launch_env.h"
+#include "wmtp/comm/launch/launch_env.h"
 
 namespace wmtp::cli {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "wmtp/cli/doctor/machine_checks.h"
-#include "wmtp/cli/launcher/unique_fd.h"
 #include "wmtp/core/time.h"
+#include "wmtp/core/unique_fd.h"
 
 namespace wmtp::cli {
 namespace {

@@ -50,16 +50,16 @@ std::optional<Seconds> StopRequest::note(int signal, Clock::time_point now, Seco
   return grace;
 }
 
-Attempt::Attempt(const LaunchOptions& options, RankOutput& output, SignalInbox& signals,
+Attempt::Attempt(const LaunchOptions& options, RankOutput& output, SignalFd& signals,
                  StopRequest& stop)
     : options_(options), output_(output), signals_(signals), stop_(stop) {}
 
-void Attempt::start_rank(int rank, const Pipe& life_line,
+void Attempt::start_rank(int rank, const Pipe& parent_pipe,
                          const std::vector<std::string>& environment) {
   ChildSpec spec{.program = options_.program,
                  .arguments = options_.arguments,
                  .environment = environment,
-                 .life_line = &life_line,
+                 .parent_pipe = &parent_pipe,
                  .signal_mask = signals_.previous_mask(),
                  .bind = std::nullopt};
   const std::vector<NumaNode> nodes =
@@ -71,18 +71,18 @@ void Attempt::start_rank(int rank, const Pipe& life_line,
                     output_.make_prefixer(rank, true)});
 }
 
-int Attempt::run(const Pipe& life_line, int restart_count, const std::string& run_token,
+int Attempt::run(const Pipe& parent_pipe, int restart_count, const std::string& run_token,
                  const std::string& rendezvous) {
-  RankSeat seat{.world = options_.num_ranks,
-                .restart_count = restart_count,
-                .threads = std::max(num_allowed_cores() / options_.num_ranks, 1),
-                .grace_s = options_.grace.count(),
-                .run_token = run_token,
-                .rendezvous = rendezvous};
+  RankEnv env{.world = options_.num_ranks,
+              .restart_count = restart_count,
+              .threads = std::max(num_allowed_cores() / options_.num_ranks, 1),
+              .grace_s = options_.grace.count(),
+              .run_token = run_token,
+              .rendezvous = rendezvous};
   const std::vector<std::string> base = own_environment();
-  for (seat.rank = 0; seat.rank < options_.num_ranks; ++seat.rank) {
-    seat.on_terminal = seat.rank == 0 && ::isatty(STDOUT_FILENO) == 1;
-    start_rank(seat.rank, life_line, rank_environment(base, seat, options_.extra_environment));
+  for (env.rank = 0; env.rank < options_.num_ranks; ++env.rank) {
+    env.on_terminal = env.rank == 0 && ::isatty(STDOUT_FILENO) == 1;
+    start_rank(env.rank, parent_pipe, rank_environment(base, env, options_.extra_environment));
   }
   last_output_ = Clock::now();
   while (!finished(Clock::now())) {

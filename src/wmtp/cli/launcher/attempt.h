@@ -9,7 +9,7 @@
 #include "wmtp/cli/launcher/launch_options.h"
 #include "wmtp/cli/launcher/line_prefixer.h"
 #include "wmtp/cli/launcher/rank_output.h"
-#include "wmtp/cli/launcher/signal_inbox.h"
+#include "wmtp/cli/launcher/signal_fd.h"
 #include "wmtp/core/time.h"
 
 namespace wmtp::cli {
@@ -26,12 +26,11 @@ struct StopRequest {
 class Attempt {
  public:
   // BORROWS all. Starts the ranks; if one cannot be started the others are ended first.
-  Attempt(const LaunchOptions& options, RankOutput& output, SignalInbox& signals,
-          StopRequest& stop);
+  Attempt(const LaunchOptions& options, RankOutput& output, SignalFd& signals, StopRequest& stop);
 
-  // `life_line` and `seat` values of this attempt. BLOCKS until done. The exit code: 0, or that of
+  // `parent_pipe` and `env` values of this attempt. BLOCKS until done. The exit code: 0, or that of
   // the first rank that failed.
-  int run(const Pipe& life_line, int restart_count, const std::string& run_token,
+  int run(const Pipe& parent_pipe, int restart_count, const std::string& run_token,
           const std::string& rendezvous);
 
  private:
@@ -41,7 +40,7 @@ class Attempt {
     LinePrefixer out, err;
   };
 
-  void start_rank(int rank, const Pipe& life_line, const std::vector<std::string>& environment);
+  void start_rank(int rank, const Pipe& parent_pipe, const std::vector<std::string>& environment);
   void wait_for_event();
   void on_signals(Clock::time_point now);
   void reap(Clock::time_point now);
@@ -56,7 +55,7 @@ class Attempt {
 
   const LaunchOptions& options_;
   RankOutput& output_;
-  SignalInbox& signals_;
+  SignalFd& signals_;
   StopRequest& stop_;
   std::deque<RankState> ranks_;
   std::optional<int> failed_code_;

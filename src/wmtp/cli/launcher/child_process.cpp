@@ -38,7 +38,7 @@ void reset_signals(const sigset_t& mask) {
 }
 
 struct ChildEnds {
-  int in, out, err, life_line;
+  int in, out, err, parent_pipe;
 };
 
 // Runs between fork and exec: async-signal-safe calls only.
@@ -50,7 +50,7 @@ struct ChildEnds {
   ::dup2(ends.in, STDIN_FILENO);
   ::dup2(ends.out, STDOUT_FILENO);
   ::dup2(ends.err, STDERR_FILENO);
-  ::dup2(ends.life_line, kLifeLineFd);
+  ::dup2(ends.parent_pipe, kLifeLineFd);
   ::close_range(kLifeLineFd + 1, ~0U, 0);
   if (spec.bind) bind_to(*spec.bind);
   reset_signals(spec.signal_mask);
@@ -78,7 +78,7 @@ ChildProcess::ChildProcess(const ChildSpec& spec) {
   const std::vector<char*> argv = c_strings(spec.arguments);
   const std::vector<char*> envp = c_strings(spec.environment);
   const ChildEnds ends{null.get(), out_pipe.write.get(), err_pipe.write.get(),
-                       spec.life_line->read.get()};
+                       spec.parent_pipe->read.get()};
   const pid_t launcher = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0)

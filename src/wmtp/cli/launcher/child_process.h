@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "wmtp/cli/launcher/numa.h"
-#include "wmtp/cli/launcher/unique_fd.h"
+#include "wmtp/core/unique_fd.h"
 
 namespace wmtp::cli {
 
@@ -27,8 +27,8 @@ struct ChildSpec {
   std::string program;                 // path to execute
   std::vector<std::string> arguments;  // argv, with argv[0]
   std::vector<std::string> environment;
-  const Pipe* life_line = nullptr;  // BORROWS; the launcher keeps the write end
-  sigset_t signal_mask{};           // as the launcher found it
+  const Pipe* parent_pipe = nullptr;  // BORROWS; the launcher keeps the write end
+  sigset_t signal_mask{};             // as the launcher found it
   std::optional<NumaNode> bind;
 };
 

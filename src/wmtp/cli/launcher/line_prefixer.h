@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "wmtp/cli/launcher/console.h"
+#include "wmtp/cli/launcher/launch_console.h"
 #include "wmtp/core/time.h"
 
 namespace wmtp::cli {

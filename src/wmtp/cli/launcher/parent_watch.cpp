@@ -12,7 +12,7 @@
 #include <string_view>
 #include <thread>
 
-#include "wmtp/cli/launcher/private_folder.h"
+#include "wmtp/cli/launcher/shared_folder.h"
 #include "wmtp/core/error.h"
 
 namespace wmtp::cli {
@@ -32,7 +32,7 @@ void wait_for_end(int fd) {
 }
 
 // While this rank lives its meeting place is in use, even if the launcher is gone.
-UniqueFd hold_meeting_place() {
+UniqueFd hold_rendezvous_folder() {
   constexpr std::string_view kScheme = "file://";
   const char* place = std::getenv("WMTP_RENDEZVOUS");
   if (!place || !std::string_view(place).starts_with(kScheme)) return {};
@@ -55,7 +55,7 @@ void watch_launcher() {
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread([fd, grace_s, place = hold_meeting_place()] {
+  std::thread([fd, grace_s, place = hold_rendezvous_folder()] {
     wait_for_end(fd);
     std::this_thread::sleep_for(std::chrono::duration<double>(grace_s));
     ::_exit(static_cast<int>(ExitCode::preempted_unsaved));

@@ -11,7 +11,7 @@
 #include <set>
 
 #include "wmtp/cli/launcher/child_process.h"
-#include "wmtp/cli/launcher/run_notes.h"
+#include "wmtp/cli/launcher/launch_notes.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/error.h"
 
@@ -47,7 +47,7 @@ bool is_valid_name(std::string_view name) {
 
 }  // namespace
 
-std::vector<std::string> rank_environment(std::span<const std::string> base, const RankSeat& seat,
+std::vector<std::string> rank_environment(std::span<const std::string> base, const RankEnv& env,
                                           std::span<const std::string> extra) {
   std::set<std::string_view> replaced;
   for (const std::string& variable : extra) replaced.insert(name_part(variable));
@@ -63,18 +63,18 @@ std::vector<std::string> rank_environment(std::span<const std::string> base, con
   const auto set = [&](std::string_view name, const auto& value) {
     result.push_back(fmt::format("{}={}", name, value));
   };
-  set("RANK", seat.rank);
-  set("LOCAL_RANK", seat.rank);
-  set("WORLD_SIZE", seat.world);
-  set("LOCAL_WORLD_SIZE", seat.world);
+  set("RANK", env.rank);
+  set("LOCAL_RANK", env.rank);
+  set("WORLD_SIZE", env.world);
+  set("LOCAL_WORLD_SIZE", env.world);
   set("GROUP_RANK", 0);
-  set("WMTP_RUN_TOKEN", seat.run_token);
-  set("WMTP_RENDEZVOUS", seat.rendezvous);
-  set("WMTP_RESTART_COUNT", seat.restart_count);
+  set("WMTP_RUN_TOKEN", env.run_token);
+  set("WMTP_RENDEZVOUS", env.rendezvous);
+  set("WMTP_RESTART_COUNT", env.restart_count);
   set("WMTP_LIFE_LINE", kLifeLineFd);
-  set("WMTP_LAUNCH_GRACE_S", seat.grace_s);
-  if (seat.on_terminal) set("WMTP_ON_TERMINAL", 1);
-  if (!threads_set) set("OMP_NUM_THREADS", seat.threads);
+  set("WMTP_LAUNCH_GRACE_S", env.grace_s);
+  if (env.on_terminal) set("WMTP_ON_TERMINAL", 1);
+  if (!threads_set) set("OMP_NUM_THREADS", env.threads);
   return result;
 }
 

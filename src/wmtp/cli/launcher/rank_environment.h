@@ -7,7 +7,7 @@
 
 namespace wmtp::cli {
 
-struct RankSeat {
+struct RankEnv {
   int rank = 0;
   int world = 1;
   int restart_count = 0;
@@ -20,7 +20,7 @@ struct RankSeat {
 
 // The launcher's environment `base` ("K=V") without what another launcher left there, with this
 // rank's variables and then `extra`. A thread count the user exported stays.
-std::vector<std::string> rank_environment(std::span<const std::string> base, const RankSeat& seat,
+std::vector<std::string> rank_environment(std::span<const std::string> base, const RankEnv& env,
                                           std::span<const std::string> extra);
 
 // Error config unless `text` is NAME=VALUE with a name the launcher does not set itself.

@@ -5,11 +5,11 @@
 #include <string_view>
 #include <vector>
 
-#include "wmtp/cli/launcher/console.h"
+#include "wmtp/cli/launcher/launch_console.h"
 #include "wmtp/cli/launcher/launch_options.h"
 #include "wmtp/cli/launcher/line_prefixer.h"
-#include "wmtp/cli/launcher/unique_fd.h"
 #include "wmtp/core/log.h"
+#include "wmtp/core/unique_fd.h"
 
 namespace wmtp::cli {
 

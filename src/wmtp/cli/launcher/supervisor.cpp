@@ -6,17 +6,17 @@
 #include <algorithm>
 
 #include "wmtp/cli/launcher/attempt.h"
-#include "wmtp/cli/launcher/private_folder.h"
+#include "wmtp/cli/launcher/launch_notes.h"
 #include "wmtp/cli/launcher/rank_environment.h"
 #include "wmtp/cli/launcher/restart_policy.h"
-#include "wmtp/cli/launcher/run_notes.h"
+#include "wmtp/cli/launcher/shared_folder.h"
 #include "wmtp/core/error.h"
 
 namespace wmtp::cli {
 namespace {
 
 // False when a stop signal ended the pause.
-bool pause(std::chrono::seconds length, SignalInbox& signals, StopRequest& stop) {
+bool pause(std::chrono::seconds length, SignalFd& signals, StopRequest& stop) {
   const Clock::time_point end = Clock::now() + length;
   while (!stop.since) {
     const auto left =
@@ -39,18 +39,18 @@ int supervise(const LaunchOptions& given) {
   options.extra_environment.push_back(fmt::format("{}={}", kNotesVariable, notes.path().string()));
   if (!options.newest_committed_step)
     options.newest_committed_step = [&notes] { return newest_noted_step(notes.path()); };
-  SignalInbox signals;
+  SignalFd signals;
   RankOutput output(options);
   StopRequest stop;
   RestartPolicy policy(options.max_restarts);
-  const Pipe life_line = make_pipe();
+  const Pipe parent_pipe = make_pipe();
   const std::string run_token = make_run_token();
   for (int restart_count = 0;; ++restart_count) {
     const PrivateFolder rendezvous;
     output.mark_attempt(restart_count);
     const int code =
         Attempt(options, output, signals, stop)
-            .run(life_line, restart_count, run_token, "file://" + rendezvous.path().string());
+            .run(parent_pipe, restart_count, run_token, "file://" + rendezvous.path().string());
     if (code == 0 || stop.since) return code;
     const auto wait = policy.next_pause(code, options.newest_committed_step());
     if (!wait) {

@@ -1,11 +1,12 @@
 // Part of the GPU plugin: needs libtorch_cuda and NCCL's header.
 #include "wmtp/comm/cuda/nccl_communicator.h"
+#include "wmtp/comm/groups.h"
 
 #include <fmt/format.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "wmtp/comm/c10d_communicator.h"
-#include "wmtp/comm/launch_env.h"
+#include "wmtp/comm/launch/launch_env.h"
 #include "wmtp/comm/store_body.h"
 #include "wmtp/core/error.h"
 

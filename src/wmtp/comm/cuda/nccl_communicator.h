@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "wmtp/comm/communicator.h"
+#include "wmtp/comm/groups.h"
 
 namespace wmtp::comm {
 

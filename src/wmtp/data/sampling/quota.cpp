@@ -8,7 +8,7 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
-#include "wmtp/data/row_index.h"
+#include "wmtp/data/index/row_index.h"
 
 namespace wmtp::data {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "wmtp/data/row_index.h"
+#include "wmtp/data/index/row_index.h"
 
 namespace wmtp::data {
 

@@ -1,7 +1,7 @@
 #include "wmtp/kernels/adamw.h"
 
-#include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cpu/parallel.h"
+#include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/tensor/dtype.h"
 
 namespace wmtp::kernels::cpu {

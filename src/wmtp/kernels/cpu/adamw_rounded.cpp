@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "wmtp/core/rng.h"
-#include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cpu/parallel.h"
+#include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/tensor/dtype.h"
 
 namespace wmtp::kernels::cpu {
@@ -19,7 +19,7 @@ Bf16 rounded(float value, std::uint32_t random16) {
 }
 
 template <class G>
-void update(const AdamW& args) {
+void update_rounded(const AdamW& args) {
   const auto j = static_cast<std::uint64_t>(*args.applied_steps.data_ptr<std::int64_t>() + 1);
   const double power = static_cast<double>(j);
   const auto beta1 = static_cast<float>(args.beta1), beta2 = static_cast<float>(args.beta2);
@@ -56,7 +56,7 @@ void update(const AdamW& args) {
 
 void adamw_rounded(const AdamW& args) {
   if (*args.apply.data_ptr<std::int32_t>() == 0) return;
-  args.grad.scalar_type() == kBFloat16 ? update<Bf16>(args) : update<float>(args);
+  args.grad.scalar_type() == kBFloat16 ? update_rounded<Bf16>(args) : update_rounded<float>(args);
   if (args.compute_copy.defined()) args.compute_copy.copy_(args.param);
 }
 

@@ -5,8 +5,8 @@
 
 #include <limits>
 
-#include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cpu/parallel.h"
+#include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/cpu/views.h"
 #include "wmtp/tensor/dtype.h"
 

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "wmtp/core/error.h"
-#include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cpu/parallel.h"
+#include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/cpu/views.h"
 
 namespace wmtp::kernels::cpu {

@@ -2,8 +2,8 @@
 #include "wmtp/kernels/dropout.h"
 
 #include "wmtp/core/rng.h"
-#include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cpu/parallel.h"
+#include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/cpu/views.h"
 
 namespace wmtp::kernels::cpu {

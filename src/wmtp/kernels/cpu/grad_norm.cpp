@@ -1,6 +1,6 @@
 #include "wmtp/kernels/grad_norm.h"
 
-#include "wmtp/kernels/cpu/definitions.h"
+#include "wmtp/kernels/cpu/reference.h"
 
 namespace wmtp::kernels::cpu {
 

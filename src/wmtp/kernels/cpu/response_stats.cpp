@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cpu/parallel.h"
+#include "wmtp/kernels/cpu/reference.h"
 
 namespace wmtp::kernels::cpu {
 namespace {

@@ -1,8 +1,8 @@
 // N tokens, E head features, F = E / 2 frequencies; heads of a row: h query, g key, g value.
 #include "wmtp/kernels/rope.h"
 
-#include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cpu/parallel.h"
+#include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/cpu/views.h"
 
 namespace wmtp::kernels::cpu {

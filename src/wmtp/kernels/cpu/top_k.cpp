@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "wmtp/kernels/cpu/definitions.h"
+#include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/cpu/views.h"
 
 namespace wmtp::kernels::cpu {

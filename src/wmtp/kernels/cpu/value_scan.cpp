@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "wmtp/kernels/cpu/definitions.h"
 #include "wmtp/kernels/cpu/parallel.h"
+#include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/cpu/views.h"
 
 namespace wmtp::kernels::cpu {

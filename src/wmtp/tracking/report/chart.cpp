@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "wmtp/tracking/shown_text.h"
+#include "wmtp/tracking/escaped_text.h"
 
 namespace wmtp::tracking {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "wmtp/core/time.h"
 #include "wmtp/tracking/append_file.h"
-#include "wmtp/tracking/shown_text.h"
+#include "wmtp/tracking/escaped_text.h"
 #include "wmtp/tracking/table.h"
 
 namespace wmtp::tracking {

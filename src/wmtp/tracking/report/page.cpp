@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <map>
 
+#include "wmtp/tracking/escaped_text.h"
 #include "wmtp/tracking/report/chart.h"
 #include "wmtp/tracking/report/curves.h"
 #include "wmtp/tracking/report/overview.h"
 #include "wmtp/tracking/report/sample_html.h"
 #include "wmtp/tracking/report/style.h"
-#include "wmtp/tracking/shown_text.h"
 
 namespace wmtp::tracking {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "wmtp/config/canonical.h"
-#include "wmtp/config/yaml_reader.h"
+#include "wmtp/config/yaml/yaml_reader.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/file.h"
 #include "wmtp/tracking/report/json_lines.h"

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <span>
 
+#include "wmtp/tracking/escaped_text.h"
 #include "wmtp/tracking/report/curves.h"
-#include "wmtp/tracking/shown_text.h"
 
 namespace wmtp::tracking {
 namespace {

@@ -4,16 +4,6 @@
 
 namespace wmtp::training {
 
-bool any_target(const StepFacts& facts) {
-  for (std::int64_t count : facts.head_targets)
-    if (count > 0) return true;
-  return false;
-}
-
-std::vector<double> target_counts(const StepFacts& facts) {
-  return {facts.head_targets.begin(), facts.head_targets.end()};
-}
-
 Baseline::Baseline(PolicyViews policy, losses::Normalization normalization)
     : policy_(policy), heads_(policy.trained.config().n_future, normalization) {}
 
@@ -63,6 +53,10 @@ Numbers Baseline::finish_evaluation(Totals& totals, comm::Communicator& group) {
 
 TokenMarks Baseline::view(const DeviceBatch&) {
   return {};
+}
+
+std::unique_ptr<Objective> make_baseline(const ModelParts& parts) {
+  return std::make_unique<Baseline>(parts.policy);
 }
 
 }  // namespace wmtp::training

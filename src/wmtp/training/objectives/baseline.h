@@ -4,12 +4,6 @@
 
 namespace wmtp::training {
 
-// The two views of the policy: one that leaves gradients, one that only reads.
-struct PolicyViews {
-  model::Transformer& trained;
-  model::Transformer& read;
-};
-
 class Baseline : public Objective {
  public:
   // BORROWS. With equal weights `weights` is `tokens`; `weights_joint` divides by the targets of
@@ -32,8 +26,7 @@ class Baseline : public Objective {
   HeadLosses heads_;
 };
 
-// Whether any head has a target; n_k as doubles.
-bool any_target(const StepFacts& facts);
-std::vector<double> target_counts(const StepFacts& facts);
+// For AssembleOptions::objective.
+std::unique_ptr<Objective> make_baseline(const ModelParts& parts);
 
 }  // namespace wmtp::training

@@ -131,7 +131,7 @@ std::optional<double> auc_of(const std::vector<std::string>& all) {
       double pair[2];
       std::memcpy(pair, bytes.data() + at, sizeof pair);
       if (std::isnan(pair[0])) continue;
-      (static_cast<int>(pair[1]) == losses::kPositive ? positive : negative).push_back(pair[0]);
+      (static_cast<int>(pair[1]) == kPositive ? positive : negative).push_back(pair[0]);
     }
   return losses::auc(positive, negative);
 }

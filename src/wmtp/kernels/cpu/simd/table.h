@@ -92,7 +92,7 @@ namespace avx512 {
 extern const SimdKernels kKernels;
 }
 
-// The widest this processor has, unless limited (kernels/simd_level.h).
+// The widest this processor has, unless limited (kernels/support/simd_level.h).
 const SimdKernels& simd_kernels();
 // All that run here, narrowest first.
 int num_simd_kernels();

@@ -1,0 +1,194 @@
+#include "wmtp/bench/step_benchmark.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "wmtp/core/error.h"
+#include "wmtp/core/log.h"
+#include "wmtp/core/time.h"
+#include "wmtp/model/presets.h"
+#include "wmtp/tensor/cuda_plugin.h"
+
+namespace wmtp::bench {
+namespace {
+
+model::ModelConfig shape_of(const StepFlags& flags) {
+  model::ModelConfig config = model::preset(flags.preset);
+  if (flags.heads > 0) {
+    config.num_blocks = config.num_trunk_blocks() + flags.heads;
+    config.n_future = flags.heads;
+    // One head has a block too where the preset's heads have: the shapes differ in heads alone.
+    if (flags.heads == 1 && config.architecture == model::Architecture::llama_mtp)
+      config.architecture = model::Architecture::llama;
+  }
+  model::validate(config, "--preset " + flags.preset);
+  return config;
+}
+
+model::Recompute recompute_from_name(const std::string& name) {
+  return name == "none"    ? model::Recompute::none
+         : name == "light" ? model::Recompute::light
+                           : model::Recompute::block;
+}
+
+std::optional<model::LoraConfig> lora_of(const StepFlags& flags, const model::ModelConfig& config) {
+  if (flags.lora_rank == 0) return std::nullopt;
+  model::LoraConfig lora;  // the four attention projections of every block
+  lora.rank = flags.lora_rank;
+  lora.alpha = 2.0 * flags.lora_rank;
+  return model::checked(std::move(lora), config);
+}
+
+// What the device has, unless the command line says less.
+std::int64_t memory_limit(const StepFlags& flags, c10::Device device) {
+  if (flags.memory_gib > 0) return static_cast<std::int64_t>(flags.memory_gib * (1 << 30));
+  if (device.is_cuda()) return cuda_tables().services.device_info(device.index()).total_bytes;
+  return ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGE_SIZE);
+}
+
+run::MemoryRequest memory_request(const StepFlags& flags, const BenchStage& stage, int world,
+                                  const training::AssembleOptions& options) {
+  run::MemoryRequest request;
+  request.model = options.model;
+  request.lora = options.transformer.lora;
+  request.frozen = options.frozen;
+  request.heads = stage.predicts();
+  if (options.value_head) request.value_head = options.value_head->type;
+  request.parallel = options.parallel;
+  request.world = world;
+  request.recompute = options.transformer.recompute;
+  request.tokens = static_cast<std::int64_t>(flags.batch) * flags.seq;
+  return request;
+}
+
+training::AssembleOptions options_of(const StepFlags& flags, const model::ModelConfig& config,
+                                     c10::Device device, int world, BenchStage& stage) {
+  const std::string dtype = !flags.dtype.empty() ? flags.dtype : device.is_cuda() ? "bf16" : "fp32";
+  if (device.is_cpu() && dtype != "fp32")
+    throw Error(ErrorKind::config, "bench", fmt::format("--dtype {} on a CPU", dtype),
+                "CPU steps compute in fp32");
+  training::AssembleOptions options;
+  options.model = stage.model(config);
+  options.transformer.recompute = recompute_from_name(flags.recompute);
+  options.transformer.lora = lora_of(flags, options.model);
+  options.parallel.strategy = parallel::strategy_from_name(flags.strategy);
+  options.parallel.param_dtype = dtype_from_name(dtype);
+  options.parallel.device = device;
+  options.parallel.cpu_offload = flags.offload;
+  options.groups.groups = {
+      {.name = "policy", .learning_rate = flags.learning_rate, .weight_decay = 0.01}};
+  options.adamw.recipe = optim::recipe_from_name(flags.precision);
+  options.parallel.master_dtype = optim::master_dtype(options.adamw.recipe);
+  stage.set_up(options);
+  run::MemoryRequest request = memory_request(flags, stage, world, options);
+  run::fit_memory(request, memory_limit(flags, device), {.recompute = flags.recompute == "auto"});
+  options.transformer.recompute = request.recompute;
+  return options;
+}
+
+}  // namespace
+
+StepBench::StepBench(const StepFlags& flags, comm::ProcessGroupSession& group, c10::Device device)
+    : flags_(flags),
+      stage_(flags.stage),
+      group_(group),
+      device_(device),
+      options_(options_of(flags, shape_of(flags), device, group.world(), stage_)),
+      model_(options_, {&group.gather_group(), &group.reduce_group()}) {
+  const auto start = Clock::now();
+  model_.runtime().fill(stage_.fill(options_));
+  log::info("bench", "{:.1f} million weights drawn in {}",
+            static_cast<double>(options_.model.total_parameters()) / 1e6,
+            format_duration(seconds_since(start)));
+  if (!flags.beside_uniform) return;
+  // It leaves gradients, so the view that only reads is never asked for.
+  uniform_ = std::make_unique<training::Baseline>(
+      training::PolicyViews{model_.transformer(), model_.transformer()});
+  uniform_step_ = std::make_unique<training::Step>(model_.runtime(), *uniform_, model_.optimizer(),
+                                                   group.reduce_group(), training::StepOptions{});
+}
+
+Measured StepBench::run() {
+  Measured measured;
+  for (int i = 0; i < flags_.warm; ++i) {
+    steps(i, measured);
+    if (i == 0) group_.check_order();
+  }
+  measured = {};
+  group_.reduce_group().barrier();
+  if (device_.is_cuda()) cuda_tables().services.reset_peak_memory(device_.index());
+  for (int i = 0; i < flags_.steps; ++i) steps(i, measured);
+  measured.span = squares_ / static_cast<double>(tokens_);
+  return measured;
+}
+
+std::int64_t StepBench::planned_bytes() const {
+  return run::plan_memory(memory_request(flags_, stage_, group_.world(), options_)).total_bytes();
+}
+
+void StepBench::steps(int pair, Measured& measured) {
+  double uniform_s = 0;
+  if (uniform_ && pair % 2 == 0) uniform_s = timed(*uniform_step_, uniform_stage_).seconds;
+  const Timed step = timed(model_.step(), stage_);
+  if (uniform_ && pair % 2 == 1) uniform_s = timed(*uniform_step_, uniform_stage_).seconds;
+  measured.losses.push_back(step.loss);
+  measured.skipped += step.applied ? 0 : 1;
+  measured.seconds.push_back(step.seconds);
+  measured.rates.push_back(static_cast<double>(step.tokens) / step.seconds);
+  if (uniform_) measured.over_uniform.push_back(step.seconds / uniform_s);
+  ++step_;
+}
+
+StepBench::Timed StepBench::timed(training::Step& step, const BenchStage& stage) {
+  Timed timed;
+  const auto start = Clock::now();
+  const training::PendingResult pending = step.run(next_input(stage, timed.tokens));
+  const training::StepResult result = pending.read();  // the host waits, as the peer's loop does
+  timed.loss = result.loss;
+  timed.applied = result.applied;
+  timed.seconds = seconds_since(start);
+  return timed;
+}
+
+training::StepInput StepBench::next_input(const BenchStage& stage, std::int64_t& tokens) {
+  const models::SyntheticShape shape{flags_.batch, flags_.seq, options_.model.vocab_size,
+                                     flags_.rows == "mixed"};
+  const int heads = static_cast<int>(options_.model.n_future), world = group_.world();
+  training::StepInput input;
+  training::StepFacts& facts = input.facts;
+  facts.step = step_;
+  facts.head_targets.assign(static_cast<std::size_t>(heads), 0);
+  std::vector<std::int64_t> counts;
+  for (int i = 0; i < flags_.accumulation * world; ++i) {
+    const bool mine = i % world == group_.rank();
+    // Full rows have equal counts on all ranks.
+    if (mine || shape.mixed || counts.empty()) {
+      const auto index = static_cast<std::uint64_t>((flags_.repeat_batch ? 0 : step_) * 1000 + i);
+      const auto batch = models::synthetic_batch(shape, 1, index);
+      counts = models::count_targets(batch.view(), heads);
+      if (mine) {
+        input.micro_batches.push_back(stage.upload(batch, heads, model_.inv_freq()));
+        tokens += static_cast<std::int64_t>(batch.tokens.size());
+        note_span(batch);
+      }
+      responses_ = std::count(batch.target_mask.begin(), batch.target_mask.end(), 1);
+    }
+    for (std::size_t k = 0; k < counts.size(); ++k) facts.head_targets[k] += counts[k];
+    facts.scope_targets.insert(facts.scope_targets.end(), counts.begin(), counts.end());
+    facts.num_sequences += flags_.batch;
+    facts.num_response_tokens += responses_;
+  }
+  return input;
+}
+
+void StepBench::note_span(const models::SyntheticBatch& batch) {
+  for (std::size_t d = 0; d + 1 < batch.doc_start.size(); ++d) {
+    const double length = batch.doc_start[d + 1] - batch.doc_start[d];
+    squares_ += length * length;
+  }
+  tokens_ += static_cast<std::int64_t>(batch.tokens.size());
+}
+
+}  // namespace wmtp::bench

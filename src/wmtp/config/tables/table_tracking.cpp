@@ -1,0 +1,50 @@
+// Rows of `mlflow`, `tracking` and `logging`.
+#include "wmtp/config/tables/table.h"
+
+namespace wmtp::config {
+
+void add_tracking_rows(std::vector<Row>& rows) {
+  add(rows, WMTP_KEY(mlflow.tracking_uri),
+      "http(s) address; empty = $MLFLOW_TRACKING_URI, else spool only")
+      .host()
+      .unavailable();
+  add(rows, WMTP_KEY(mlflow.experiment), "MLflow experiment; empty = off").free().unavailable();
+  add(rows, WMTP_KEY(mlflow.run_name), "MLflow run name").free().unavailable();
+  add(rows, WMTP_KEY(mlflow.upload_artifacts), "Send checkpoints and reports as artifacts")
+      .free()
+      .unavailable();
+  add(rows, WMTP_KEY(mlflow.spool_dir), "What the server has not taken yet").host().unavailable();
+  add(rows, WMTP_KEY(tracking.jsonl), "Metrics as JSON lines").host();
+  add(rows, WMTP_KEY(tracking.jsonl_path), "Their file").host();
+  add(rows, WMTP_KEY(tracking.tensorboard), "Metrics for TensorBoard").host().unavailable();
+  add(rows, WMTP_KEY(tracking.tensorboard_dir), "Their folder").host().unavailable();
+  add(rows, WMTP_KEY(tracking.system_interval_s), "Seconds between readings of the machine")
+      .host()
+      .above(0)
+      .unavailable();
+  add(rows, WMTP_KEY(tracking.queue_points), "Points held in memory; the oldest go to the spool")
+      .host()
+      .at_least(1)
+      .unavailable();
+}
+
+void add_logging_rows(std::vector<Row>& rows) {
+  add(rows, WMTP_KEY(logging.level), "Least level that is written").host().per_rank().unavailable();
+  add(rows, WMTP_KEY(logging.format), "Lines of text, or JSON").host().per_rank().unavailable();
+  add(rows, WMTP_KEY(logging.dir), "Folder of the log files").host().per_rank().unavailable();
+  add(rows, WMTP_KEY(logging.rank_files), "One file per rank").host().per_rank().unavailable();
+  add(rows, WMTP_KEY(logging.console_ranks), "Ranks that write to the console")
+      .host()
+      .per_rank()
+      .at_least(0)
+      .unavailable();
+  add(rows, WMTP_KEY(logging.progress), "Progress on the console; auto = bar on a terminal")
+      .host()
+      .per_rank();
+  add(rows, WMTP_KEY(logging.color), "Colour on the console; auto = on a terminal")
+      .host()
+      .per_rank()
+      .unavailable();
+}
+
+}  // namespace wmtp::config

@@ -1,0 +1,32 @@
+// Builds adapters into the weights they belong to while both arrive in any order: what is waiting
+// for its partners is held, no more than a unit's worth when tensors come unit by unit.
+#pragma once
+#include <functional>
+#include <map>
+#include <string>
+
+#include "wmtp/layout/unit_spec.h"
+#include "wmtp/model/lora.h"
+#include "wmtp/tensor/tensor.h"
+
+namespace wmtp::exports {
+
+class AdapterMerger {
+ public:
+  // `put` gets the weights of the model, those with an adapter merged in fp32.
+  using Put = std::function<void(const std::string& name, const Tensor& whole)>;
+  AdapterMerger(const model::ModelConfig& config, const model::LoraConfig& lora, Put put);
+
+  void take(const std::string& name, const Tensor& whole);
+
+ private:
+  struct Parts {
+    Tensor weight, a, b;
+    bool complete() const { return weight.defined() && a.defined() && b.defined(); }
+  };
+  double scale_;
+  Put put_;
+  std::map<std::string, Parts, std::less<>> waiting_;  // by module, adapted ones only
+};
+
+}  // namespace wmtp::exports

@@ -1,0 +1,17 @@
+// How a save ended.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace wmtp::run {
+
+struct SaveOutcome {
+  std::int64_t step = 0;
+  std::string name;
+  bool saved = false;
+  std::string error;           // of one that failed
+  bool state_differs = false;  // why it failed: ranks hold different values of the same state
+  double seconds = 0, blocked_s = 0;
+};
+
+}  // namespace wmtp::run

@@ -1,0 +1,34 @@
+// The tensors of a run's state as a checkpoint holds them: master weights, frozen weights and both
+// moments, by parameter, each rank with the flat ranges it owns under FULL_SHARD, whatever the
+// strategy.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "wmtp/checkpoint/format/names.h"
+#include "wmtp/layout/shard_plan.h"
+#include "wmtp/training/assemble.h"
+
+namespace wmtp::run {
+
+struct StatePiece {
+  checkpoint::Part part = checkpoint::Part::model;
+  std::string name;  // in the file: the parameter's, or optim.state.<parameter>.exp_avg[_sq]
+  std::vector<std::int64_t> shape;
+  layout::Range in_param;
+  Tensor values;  // 1-D view of those elements, where they live
+};
+
+// Of this rank. `with_frozen` false: adapters and value head only (what is trained).
+std::vector<StatePiece> state_pieces(training::TrainableModel& model, bool with_frozen);
+
+// Elements [begin, begin + out.numel()) of a stored tensor into a host tensor of any float dtype.
+using ReadState =
+    std::function<void(const std::string& name, std::int64_t begin, const Tensor& out)>;
+// Fills both moments of this rank's shards.
+void load_moments(training::TrainableModel& model, const ReadState& read);
+
+std::string moment_name(const std::string& parameter, bool second);
+
+}  // namespace wmtp::run

@@ -1,0 +1,41 @@
+#include "wmtp/run/evaluate.h"
+
+#include "wmtp/run/data/step_reader.h"
+
+namespace wmtp::run {
+
+training::Numbers evaluate(const EvaluatedParts& parts, comm::Communicator& group) {
+  StepReader reader(parts.data.validation_loader(),
+                    {static_cast<int>(parts.plan.assemble.model.n_future),
+                     parts.model.inv_freq(),
+                     {},
+                     parts.signals.validation()});
+  training::Totals totals = parts.model.step().make_totals();
+  bool begun = false;
+  while (const auto next = reader.next_evaluation()) {
+    if (!begun) parts.model.objective().begin_evaluation(next->facts);
+    begun = true;
+    parts.model.runtime().begin_evaluation();
+    parts.model.objective().evaluate(next->batch, totals);
+  }
+  const training::Numbers numbers = parts.model.objective().finish_evaluation(totals, group);
+  parts.signals.write(parts.signals.mark());
+  return numbers;
+}
+
+void show_sample(const EvaluatedParts& parts, std::int64_t step, RunReport* report) {
+  const bool from_validation = parts.data.validation() != nullptr;
+  StepReader reader(from_validation ? parts.data.validation_loader()
+                                    : parts.data.train_loader(parts.data.train().cursor_at(0, 0)),
+                    {static_cast<int>(parts.plan.assemble.model.n_future),
+                     parts.model.inv_freq(),
+                     {},
+                     from_validation ? parts.signals.validation() : parts.signals.train()});
+  const auto next = reader.next_evaluation();
+  if (!next) return;
+  parts.model.runtime().begin_evaluation(/*kind=*/2);
+  const training::TokenMarks marks = parts.model.objective().view(next->batch);
+  if (report) report->sample(step, next->batch, marks, parts.data.tokenizer());
+}
+
+}  // namespace wmtp::run

@@ -1,0 +1,159 @@
+#include "wmtp/run/plan/model_plan.h"
+
+#include <fmt/format.h>
+
+#include "wmtp/config/derived.h"
+#include "wmtp/core/error.h"
+#include "wmtp/core/log.h"
+#include "wmtp/model/init_weights.h"
+#include "wmtp/models/base_source.h"
+#include "wmtp/models/lora_settings.h"
+#include "wmtp/run/plan/fit_memory.h"
+#include "wmtp/run/plan/from_config.h"
+
+namespace wmtp::run {
+namespace {
+
+[[noreturn]] void refuse(const std::string& fact, const std::string& hint = {}) {
+  throw Error(ErrorKind::config, "model", fact, hint);
+}
+
+void tell_cpu_precision(const config::Config& config, c10::Device device) {
+  const config::ComputeDTypes dtypes = config::compute_dtypes(config.distributed.fsdp);
+  if (!device.is_cpu() ||
+      (dtypes.param == config::DType::fp32 && dtypes.reduce == config::ReduceDType::fp32))
+    return;
+  log::info("train",
+            "the CPU computes and reduces in fp32: distributed.fsdp.mixed_precision, param_dtype "
+            "and reduce_dtype are for GPUs");
+}
+
+// Reads the base from its source; adapters and the value head are initialised here unless the
+// source brings them.
+parallel::ReadParam complete_fill(const config::Config& config, const models::ModelSource& source,
+                                  const training::AssembleOptions& assemble,
+                                  const RunContext& context) {
+  const auto seed = static_cast<std::uint64_t>(config.runtime.seed);
+  parallel::ReadParam value_fill;
+  if (assemble.value_head) {
+    const auto& init_from = config.training.value.init_from;
+    if (init_from) {
+      const models::ModelSource critic =
+          models::open_model_source(init_from->string(), context.environment);
+      if (critic.value_head != assemble.value_head->type || critic.config.dim != assemble.model.dim)
+        refuse(fmt::format("training.value.init_from: {} has {} of width {}, this run needs a {} "
+                           "head of width {}",
+                           init_from->string(),
+                           critic.value_head
+                               ? fmt::format("a {} value head", model::name_of(*critic.value_head))
+                               : "no value head",
+                           critic.config.dim, model::name_of(assemble.value_head->type),
+                           assemble.model.dim),
+               "name the `final` folder of a critic run of the same backbone");
+      value_fill = critic.fill;
+    } else {
+      if (!is_critic(config) && context.rank == 0)
+        log::warn("train",
+                  "the value head begins at zero: training.value.init_from names no critic");
+      const auto head =
+          std::make_shared<model::ValueHead>(assemble.value_head->type, assemble.model.dim);
+      const double bias = config.training.value_loss.bias_init.value_or(0);
+      value_fill = [head, seed, bias](const layout::ParamSpec& param, std::int64_t begin,
+                                      const Tensor& out) {
+        head->draw(param, seed, bias, begin, out);
+      };
+    }
+  }
+  return [fill = source.fill, value_fill, seed](const layout::ParamSpec& param, std::int64_t begin,
+                                                const Tensor& out) {
+    if (param.name.starts_with("value_head.")) return value_fill(param, begin, out);
+    if (param.name.find(".lora_") != param.name.npos)
+      return model::random_init(param, seed, 0, begin, out);
+    fill(param, begin, out);
+  };
+}
+
+MemoryRequest memory_request(const config::Config& config, const RunContext& context,
+                             const ModelPlan& plan) {
+  const training::AssembleOptions& assemble = plan.assemble;
+  MemoryRequest request;
+  request.model = assemble.model;
+  request.lora = assemble.transformer.lora;
+  request.frozen = assemble.frozen;
+  request.heads = plan.predicts;
+  if (assemble.value_head) request.value_head = assemble.value_head->type;
+  if (plan.frozen) request.other = plan.frozen->memory_request();
+  request.parallel = assemble.parallel;
+  if (assemble.adamw.recipe == optim::Recipe::bf16_sr)
+    request.parallel.master_dtype = optim::master_dtype(assemble.adamw.recipe);
+  request.world = context.world;
+  request.tokens = config.training.batch_size * config.dataset.max_length *
+                   (config.data_sampling.use_pairwise ? 2 : 1);
+  return request;
+}
+
+// What of activations is recomputed, and whether the run fits at all.
+void choose_memory(const config::Config& config, const RunContext& context, ModelPlan& plan) {
+  const auto wanted = config.distributed.fsdp.activation_checkpointing;
+  const bool automatic = wanted == config::Recompute::automatic;
+  MemoryRequest request = memory_request(config, context, plan);
+  if (!automatic) request.recompute = recompute_level(wanted);
+  const bool may_shard =
+      plan.frozen && plan.frozen->placement == config::Placement::automatic && request.world > 1;
+  fit_memory(request, context.memory_bytes, {.recompute = automatic, .shard_frozen = may_shard});
+  plan.memory = plan_memory(request);
+  plan.assemble.transformer.recompute = request.recompute;
+  if (plan.frozen) plan.frozen->options.shard = request.other->shard;
+  if (!automatic) return;
+  constexpr const char* kNames[] = {"none", "light", "block"};
+  plan.recompute_reason =
+      fmt::format("activation_checkpointing: {} is the least that fits into {:.1f} GiB",
+                  kNames[static_cast<int>(request.recompute)],
+                  static_cast<double>(context.memory_bytes) / (1 << 30));
+}
+
+// Whether adapters alone say what this run learned, and what is asked of the export.
+void check_base(const config::Config& config, bool base_is_incomplete, ModelPlan& plan) {
+  plan.adapters_suffice = !base_is_incomplete;
+  if (base_is_incomplete && config.checkpoint.export_on_finish == config::ExportFormat::peft)
+    refuse(fmt::format("checkpoint.export_on_finish: peft needs a whole base on disk, but {} is an "
+                       "adapter itself or has weights that are drawn here",
+                       plan.base_model),
+           "set hf, which writes the merged model");
+}
+
+}  // namespace
+
+ModelPlan plan_model(const config::Config& config, const RunContext& context) {
+  ModelPlan plan;
+  const models::BaseSource base = models::open_base(config, context.environment);
+  const models::ModelSource& source = base.source;
+  plan.base_model = base.name;
+  check_base(config, base.has_random_weights || !source.base_model.empty(), plan);
+  plan.base_fingerprint = source.fingerprint;
+  plan.generation_config = source.generation_config;
+  if (!source.read_from.empty()) plan.base_folder = source.read_from.front();
+  const auto& tokenizer = config.models.policy.tokenizer_path;
+  plan.tokenizer_folder = tokenizer ? weights::locate_model(tokenizer->text, context.environment)
+                                    : source.tokenizer_folder;
+  plan.predicts = !is_critic(config);
+  training::AssembleOptions& assemble = plan.assemble;
+  assemble.model = source.config;
+  assemble.transformer.lora = models::lora_of(config, source.config);
+  assemble.transformer.loss_chunk_rows = config.runtime.loss_chunk_rows;
+  assemble.frozen =
+      is_critic(config) && config.training.backbone_frozen && !config.training.use_lora;
+  assemble.value_head = value_head_options(config);
+  assemble.parallel = parallel_options(config, context.device);
+  if (context.rank == 0) tell_cpu_precision(config, context.device);
+  assemble.groups = param_groups(config);
+  assemble.adamw = adamw_settings(config);
+  assemble.step.max_grad_norm = config.training.max_grad_norm.value_or(0);
+  plan.fill = complete_fill(config, source, assemble, context);
+  plan.frozen = plan_frozen(config, context, assemble.model.vocab_size, plan.tokenizer_folder);
+  choose_memory(config, context, plan);
+  if (context.rank == 0) log::debug("train", "memory of a rank:\n{}", plan.memory.table());
+  return plan;
+}
+
+}  // namespace wmtp::run

@@ -1,0 +1,17 @@
+// Where a run takes place.
+#pragma once
+#include <cstdint>
+
+#include "wmtp/tensor/tensor.h"
+#include "wmtp/weights/model_folder.h"
+
+namespace wmtp::run {
+
+struct RunContext {
+  c10::Device device = c10::Device(c10::DeviceType::CPU);
+  int rank = 0, world = 1;
+  std::int64_t memory_bytes = 0;  // that a rank may use
+  weights::Environment environment;
+};
+
+}  // namespace wmtp::run

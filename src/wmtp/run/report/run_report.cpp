@@ -1,0 +1,245 @@
+#include "wmtp/run/report/run_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "wmtp/config/derived.h"
+#include "wmtp/core/log.h"
+#include "wmtp/tokenizer/stream_decoder.h"
+#include "wmtp/tracking/jsonl_sink.h"
+
+namespace wmtp::run {
+namespace {
+
+std::vector<double> on_host(const Tensor& values_N) {
+  if (!values_N.defined()) return {};
+  const Tensor host = values_N.to(at::kCPU, at::kDouble).contiguous();
+  return {host.const_data_ptr<double>(), host.const_data_ptr<double>() + host.numel()};
+}
+
+bool is_critic(const config::Config& config) {
+  return config.experiment.stage == config::Stage::critic;
+}
+
+}  // namespace
+
+RunReport::RunReport(const config::Config& config, tracking::Console& console, RunFacts facts)
+    : config_(config),
+      console_(console),
+      facts_(std::move(facts)),
+      files_(config.runtime.run_dir),
+      epoch_(config, *facts_.objective) {
+  if (config.tracking.jsonl)
+    sinks_.add(std::make_unique<tracking::JsonlSink>(config.tracking.jsonl_path));
+}
+
+void RunReport::write(std::int64_t step, tracking::NamedValues values) {
+  sinks_.point({step, tracking::wall_time_s(), std::move(values)});
+}
+
+tracking::NamedValues RunReport::step_values(const StepRecord& record, double tokens_per_s,
+                                             double samples_per_s, const Utilization& used) const {
+  const training::StepResult& result = record.result;
+  auto rate = [&](double base) {
+    return std::max(base * record.schedule_factor, record.min_learning_rate);
+  };
+  tracking::NamedValues values{{"train/loss", result.loss},
+                               {"train/grad_norm", result.grad_norm * result.clip_ratio},
+                               {"train/grad_norm_pre_clip", result.grad_norm},
+                               {"train/grad_clip_ratio", result.clip_ratio},
+                               {"train/learning_rate", rate(config_.training.learning_rate)},
+                               {"train/skipped_steps", static_cast<double>(record.skipped_steps)}};
+  if (is_critic(config_)) {
+    const double backbone = config_.training.use_lora ? config::lora_learning_rate(config_)
+                                                      : config_.training.learning_rate;
+    values.emplace_back("train/lora_lr", rate(backbone));
+    values.emplace_back("train/value_head_lr", rate(config_.training.value_head.learning_rate));
+  }
+  values.insert(values.end(), result.metrics.begin(), result.metrics.end());
+  values.emplace_back("perf/tokens_per_sec", tokens_per_s);
+  values.emplace_back("perf/samples_per_sec", samples_per_s);
+  values.emplace_back("perf/step_time_ms", record.step_time_s * 1e3);
+  values.emplace_back("perf/data_wait_ms", record.data_wait_s * 1e3);
+  if (used.mfu) values.emplace_back("perf/mfu", *used.mfu);
+  if (used.hfu) values.emplace_back("perf/hfu", *used.hfu);
+  return values;
+}
+
+RunReport::Utilization RunReport::utilization(double tokens_per_s) const {
+  if (!facts_.peak_flops || tokens_ <= 0) return {};
+  const double span = squares_ / tokens_;
+  const double rate = tokens_per_s / (*facts_.peak_flops * facts_.world);
+  return {facts_.model_flops(span) * rate, facts_.executed_flops(span, targets_ / tokens_) * rate};
+}
+
+void RunReport::step(const StepRecord& record) {
+  epoch_.add(record.result);
+  tokens_ += record.result.num_tokens;
+  squares_ += record.result.squared_lengths;
+  for (const std::int64_t targets : record.result.facts.head_targets)
+    targets_ += static_cast<double>(targets);
+  samples_ += record.num_samples;
+  seconds_ += record.step_time_s;
+  wait_s_ += record.data_wait_s;
+  training_s_ += record.step_time_s;
+  const double seconds = std::max(seconds_, 1e-9);
+  const double tokens_per_s = tokens_ / seconds;
+  const Utilization used = utilization(tokens_per_s);
+  tracking::Progress progress;
+  progress.step = record.step;
+  progress.num_steps = facts_.num_steps;
+  progress.epoch = record.epoch;
+  progress.num_epochs = config_.training.n_epochs;
+  progress.loss = record.result.loss;
+  for (const auto& [name, value] : record.result.metrics)
+    if (name == "train/unweighted_ce_loss") progress.unweighted_loss = value;
+  progress.learning_rate =
+      std::max(config_.training.learning_rate * record.schedule_factor, record.min_learning_rate);
+  progress.grad_norm = record.result.grad_norm;
+  progress.samples_per_sec = samples_ / seconds;
+  progress.tokens_per_sec = tokens_per_s;
+  progress.num_ranks = facts_.world;
+  progress.mfu = used.mfu;
+  if (facts_.memory_used_gib) progress.memory_used_gib = facts_.memory_used_gib();
+  progress.memory_limit_gib = facts_.memory_limit_gib;
+  progress.data_wait_ratio = wait_s_ / seconds;
+  progress.step_time_s = record.step_time_s;
+  progress.remaining = record.remaining;
+  console_.step(progress);
+  const bool due = record.step % std::max<std::int64_t>(1, config_.training.log_interval) == 0 ||
+                   record.step == 1 || record.step == facts_.num_steps;
+  if (!due) return;
+  last_step_ = step_values(record, tokens_per_s, samples_ / seconds, used);
+  if (facts_.memory)
+    for (auto& named : facts_.memory()) last_step_.push_back(std::move(named));
+  write(record.step, last_step_);
+  tokens_ = squares_ = targets_ = samples_ = seconds_ = wait_s_ = 0;
+}
+
+void RunReport::validation(std::int64_t step, const training::Numbers& numbers, double seconds) {
+  validation_s_ += seconds;
+  tracking::Validation shown;
+  shown.step = step;
+  shown.loss = numbers.loss;
+  shown.seconds = seconds;
+  if (!is_critic(config_)) shown.perplexity = std::exp(numbers.loss);
+  for (const auto& [name, value] : numbers.metrics)
+    for (const char* key : {"pairwise_accuracy", "margin", "auc", "value_loss", "excess_loss"})
+      if (name == fmt::format("val/{}", key)) shown.others.emplace_back(key, value);
+  console_.validation(shown);
+  last_validation_ = {{"val/loss", numbers.loss}};
+  last_validation_.insert(last_validation_.end(), numbers.metrics.begin(), numbers.metrics.end());
+  for (const auto& [name, value] : epoch_.take()) last_validation_.emplace_back(name, value);
+  last_validation_.emplace_back("perf/epoch_time_sec", seconds_since(validated_));
+  validated_ = Clock::now();
+  write(step, last_validation_);
+}
+
+void RunReport::resumed(std::int64_t step, const std::string& name, int saved_ranks) {
+  sinks_.event("resume", {{"step", step}});
+  tracking::Resumed resumed;
+  resumed.step = step;
+  resumed.name = name;
+  resumed.saved_ranks = saved_ranks;
+  resumed.num_ranks = facts_.world;
+  console_.resumed(resumed);
+}
+
+void RunReport::saved(const SaveOutcome& outcome) {
+  if (!outcome.saved) {
+    ++num_failed_saves_;
+    write(outcome.step, {{"checkpoint/failed_saves", static_cast<double>(num_failed_saves_)}});
+    return;
+  }
+  ++num_saves_;
+  blocked_s_ += outcome.blocked_s;
+  tracking::SavedCheckpoint saved;
+  saved.step = outcome.step;
+  saved.name = outcome.name;
+  saved.seconds = outcome.seconds;
+  saved.blocked_s = outcome.blocked_s;
+  console_.saved(saved);
+}
+
+void RunReport::skipped_save(std::int64_t step, bool tell) {
+  ++num_left_out_saves_;
+  write(step, {{"checkpoint/skipped_saves", static_cast<double>(num_left_out_saves_)}});
+  if (tell)
+    log::warn("checkpoint", "step {} is not saved: the checkpoint before is still being written",
+              step);
+}
+
+void RunReport::sample(std::int64_t step, const training::DeviceBatch& batch,
+                       const training::TokenMarks& marks, const tokenizer::Tokenizer& tokenizer) {
+  const std::vector<double> weights = on_host(marks.weight_N), values = on_host(marks.value_N);
+  std::vector<std::vector<double>> selected;
+  for (const Tensor& of_head : marks.selected_by_head_N) selected.push_back(on_host(of_head));
+  constexpr std::size_t kDocuments = 2;
+  for (std::size_t d = 0; d + 1 < batch.doc_start.size() && d < kDocuments; ++d) {
+    tracking::DecodedSample sample;
+    sample.step = step;
+    sample.stage = config::name_of(config_.experiment.stage);
+    const auto begin = static_cast<std::size_t>(batch.doc_start[d]),
+               end = static_cast<std::size_t>(batch.doc_start[d + 1]);
+    const std::vector<std::string> texts =
+        tokenizer::token_texts(tokenizer, std::span(batch.tokens).subspan(begin, end - begin));
+    for (std::size_t i = begin; i < end; ++i) {
+      tracking::SampleToken token;
+      token.text = texts[i - begin];
+      token.is_target = batch.mask[i] != 0;
+      token.weight = !token.is_target ? 0 : weights.empty() ? 1 : weights[i];
+      if (!values.empty() && token.is_target) token.value = values[i];
+      for (const auto& of_head : selected) token.selected.push_back(of_head[i] > 0);
+      sample.tokens.push_back(std::move(token));
+    }
+    files_.sample(sample);
+    if (!sample_shown_) console_.sample(sample);
+    sample_shown_ = true;
+  }
+  std::vector<double> of_targets, values_of_targets;
+  for (std::size_t i = 0; i < batch.mask.size(); ++i) {
+    if (!batch.mask[i]) continue;
+    if (!weights.empty()) of_targets.push_back(weights[i]);
+    if (!values.empty()) values_of_targets.push_back(values[i]);
+  }
+  if (!of_targets.empty()) files_.histogram(tracking::make_histogram("weight", step, of_targets));
+  if (!values_of_targets.empty())
+    files_.histogram(tracking::make_histogram("value", step, values_of_targets));
+}
+
+void RunReport::finished(const TrainState& state, std::string status,
+                         const std::vector<std::pair<std::string, std::string>>& paths) {
+  sinks_.flush();
+  tracking::RunSummary summary;
+  summary.experiment = config_.experiment.name;
+  summary.stage = config::name_of(config_.experiment.stage);
+  summary.labels = {config_.experiment.description, config_.experiment.tags, config_.dataset.name,
+                    config_.models.reference.name.value_or("")};
+  summary.status = std::move(status);
+  summary.step = state.step;
+  summary.num_steps = facts_.num_steps;
+  if (state.best)
+    summary.best = tracking::Best{state.best->metric, state.best->value, state.best->step};
+  summary.last = last_step_;
+  summary.last.insert(summary.last.end(), last_validation_.begin(), last_validation_.end());
+  summary.paths = paths;
+  summary.paths.emplace_back("metrics", config_.tracking.jsonl_path.string());
+  summary.timings_s = {{"training", training_s_},
+                       {"validation", validation_s_},
+                       {"blocked by saves", blocked_s_},
+                       {"whole run", seconds_since(begun_)}};
+  summary.counts = {{"tokens", static_cast<std::int64_t>(state.tokens_seen)},
+                    {"samples", static_cast<std::int64_t>(state.samples_seen)},
+                    {"skipped steps", state.skipped_steps},
+                    {"checkpoints", num_saves_},
+                    {"failed saves", num_failed_saves_},
+                    {"skipped saves", num_left_out_saves_}};
+  // A run that was finished before keeps the summary of the start that did the work.
+  if (training_s_ > 0 || !std::filesystem::exists(config_.runtime.run_dir / "summary.json"))
+    files_.summary(summary);
+  console_.finished(summary);
+}
+
+}  // namespace wmtp::run

@@ -1,0 +1,88 @@
+// Everything a run says about itself, on rank 0: console, metrics.jsonl, the files of the run
+// folder. Numbers come in reduced; rates and estimates are made here.
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "wmtp/config/config.h"
+#include "wmtp/core/time.h"
+#include "wmtp/run/checkpoints/save_outcome.h"
+#include "wmtp/run/checkpoints/train_state.h"
+#include "wmtp/run/report/epoch_sums.h"
+#include "wmtp/tokenizer/tokenizer.h"
+#include "wmtp/tracking/console.h"
+#include "wmtp/tracking/run_files.h"
+#include "wmtp/tracking/sink.h"
+#include "wmtp/training/step.h"
+
+namespace wmtp::run {
+
+// A finished step as the trainer knows it.
+struct StepRecord {
+  std::int64_t step = 0;  // from 1
+  double epoch = 0;
+  training::StepResult result;
+  double schedule_factor = 1, min_learning_rate = 0;
+  double num_samples = 0;
+  double step_time_s = 0, data_wait_s = 0;
+  std::int64_t skipped_steps = 0;
+  tracking::RemainingWork remaining;
+};
+
+struct RunFacts {
+  std::int64_t num_steps = 0;
+  int world = 1;
+  std::function<double(double span)> model_flops;                     // of a token
+  std::function<double(double span, double targets)> executed_flops;  // of one with that many
+  std::optional<double> peak_flops;                                   // of a device
+  std::optional<double> memory_limit_gib;
+  std::function<double()> memory_used_gib;    // for the console
+  std::function<training::Metrics()> memory;  // `system/*`
+  const training::Objective* objective = nullptr;
+};
+
+class RunReport {
+ public:
+  // BORROWS config and console.
+  RunReport(const config::Config& config, tracking::Console& console, RunFacts facts);
+
+  void step(const StepRecord& record);
+  void validation(std::int64_t step, const training::Numbers& numbers, double seconds);
+  // What the stage makes of a batch: decoded documents and a histogram of their weights.
+  void sample(std::int64_t step, const training::DeviceBatch& batch,
+              const training::TokenMarks& marks, const tokenizer::Tokenizer& tokenizer);
+  void resumed(std::int64_t step, const std::string& name, int saved_ranks);
+  void saving(std::int64_t step) { console_.saving(step); }
+  void saved(const SaveOutcome& outcome);
+  void skipped_save(std::int64_t step, bool tell);  // a save that found the writer busy
+  void finished(const TrainState& state, std::string status,
+                const std::vector<std::pair<std::string, std::string>>& paths);
+
+ private:
+  struct Utilization {
+    std::optional<double> mfu, hfu;  // absent: the peak of the device is not known
+  };
+  tracking::NamedValues step_values(const StepRecord& record, double tokens_per_s,
+                                    double samples_per_s, const Utilization& used) const;
+  Utilization utilization(double tokens_per_s) const;
+  void write(std::int64_t step, tracking::NamedValues values);
+
+  const config::Config& config_;
+  tracking::Console& console_;
+  RunFacts facts_;
+  tracking::FanOut sinks_;
+  tracking::RunFiles files_;
+  Clock::time_point begun_ = Clock::now();
+  // Since the last validation.
+  EpochSums epoch_;
+  Clock::time_point validated_ = Clock::now();
+  // Since the last report.
+  double tokens_ = 0, squares_ = 0, targets_ = 0, samples_ = 0, seconds_ = 0, wait_s_ = 0;
+  double training_s_ = 0, validation_s_ = 0, blocked_s_ = 0;
+  std::int64_t num_saves_ = 0, num_failed_saves_ = 0, num_left_out_saves_ = 0;
+  bool sample_shown_ = false;
+  tracking::NamedValues last_validation_, last_step_;
+};
+
+}  // namespace wmtp::run

@@ -1,0 +1,76 @@
+#include "wmtp/run/run_training.h"
+
+#include <iostream>
+#include <optional>
+
+#include "wmtp/core/log.h"
+#include "wmtp/run/final_export.h"
+#include "wmtp/storage/atomic_file.h"
+#include "wmtp/tracking/run_files.h"
+
+namespace wmtp::run {
+namespace {
+
+// Only once the checkpoint has been taken: a start that is refused leaves the files of the run that
+// worked.
+void write_run_files(const config::ResolvedConfig& resolved, const OrderedJson& environment) {
+  const auto& run_dir = resolved.config.runtime.run_dir;
+  storage::write_file_atomically(run_dir / "config.yaml", resolved.to_yaml());
+  tracking::RunFiles(run_dir).environment(environment);
+}
+
+void report_start(const Trainer& trainer, RunReport& report) {
+  if (!trainer.plan().recompute_reason.empty())
+    log::info("train", "{}", trainer.plan().recompute_reason);
+  const auto& resumption = trainer.resumption();
+  if (!resumption) return;
+  for (const std::string& change : resumption->config_changes)
+    log::info("train", "changed since the checkpoint: {}", change);
+  report.resumed(trainer.state().step, resumption->name, resumption->saved_ranks);
+}
+
+RunEnd run_loop(Trainer& trainer, RunReport* report, const TrainingContext& context) {
+  try {
+    return trainer.run(report, context.requests);
+  } catch (const std::exception& thrown) {
+    context.on_failure(thrown);
+    throw;
+  }
+}
+
+const char* status_of(RunEnd end) {
+  switch (end) {
+    case RunEnd::completed:
+      return "completed";
+    case RunEnd::early_stop:
+      return "early_stop";
+    case RunEnd::stopped_saved:
+    case RunEnd::stopped:
+      break;
+  }
+  return "stopped";
+}
+
+}  // namespace
+
+TrainingEnd run_training(const config::ResolvedConfig& resolved, const TrainingContext& context,
+                         comm::ProcessGroupSession& session) {
+  Trainer trainer(resolved, context.run, session, context.options);
+  std::optional<tracking::Console> console;
+  std::optional<RunReport> report;
+  if (session.rank() == 0) {
+    write_run_files(resolved, context.environment);
+    console.emplace(std::cout, context.console);
+    report.emplace(resolved.config, *console, trainer.facts());
+    report_start(trainer, *report);
+  }
+  const RunEnd end = run_loop(trainer, report ? &*report : nullptr, context);
+  std::vector<std::pair<std::string, std::string>> paths;
+  if (end == RunEnd::completed || end == RunEnd::early_stop)
+    if (const auto folder = export_final(trainer, resolved.to_yaml(), session))
+      paths.emplace_back("final", folder->string());
+  if (report) report->finished(trainer.state(), status_of(end), paths);
+  return {end, trainer.state().step};
+}
+
+}  // namespace wmtp::run

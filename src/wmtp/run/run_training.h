@@ -1,0 +1,36 @@
+// A whole run, from the plan to what it leaves behind: trainer, report and export put together.
+#pragma once
+#include <exception>
+#include <functional>
+#include <string>
+
+#include "wmtp/comm/session.h"
+#include "wmtp/config/load.h"
+#include "wmtp/core/json.h"
+#include "wmtp/run/trainer.h"
+#include "wmtp/tracking/console.h"
+
+namespace wmtp::run {
+
+struct TrainingContext {
+  RunContext run;
+  TrainerOptions options;
+  tracking::ConsoleOptions console;
+  OrderedJson environment;  // environment.json
+  RunRequests requests;
+  // Told of what ends the loop before the run's objects are destroyed: where that takes long, a
+  // rank that waits for this one would call it a hang.
+  std::function<void(const std::exception&)> on_failure;
+};
+
+struct TrainingEnd {
+  RunEnd end = RunEnd::completed;
+  std::int64_t step = 0;
+};
+
+// COLLECTIVE, BLOCKS until the run has ended. REQUIRES the run's folder in rank 0's hands, whose
+// console, files and log tell of the run.
+TrainingEnd run_training(const config::ResolvedConfig& resolved, const TrainingContext& context,
+                         comm::ProcessGroupSession& session);
+
+}  // namespace wmtp::run

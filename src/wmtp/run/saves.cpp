@@ -1,0 +1,86 @@
+#include "wmtp/run/saves.h"
+
+#include <utility>
+
+namespace wmtp::run {
+
+Saves::Saves(SavesOptions options, comm::ProcessGroupSession& session)
+    : options_(std::move(options)),
+      session_(session),
+      clock_(options_.interval, options_.samples_per_epoch),
+      checkpointer_(options_.checkpoints, session) {}
+
+void Saves::resumed(std::int64_t step, const std::optional<BestRecord>& best) {
+  last_committed_step_ = step;
+  checkpointer_.point(checkpoint::Pointer::latest, step);
+  if (best) checkpointer_.point(checkpoint::Pointer::best, best->step);
+}
+
+void Saves::publish_progress(std::int64_t step) {
+  if (!options_.progress) return;
+  options_.progress->step = step;
+  options_.progress->committed_step = last_committed_step_;
+}
+
+void Saves::begin(std::int64_t step) {
+  last_save_ = Clock::now();
+  publish_progress(step);
+}
+
+bool Saves::is_time() const {
+  return options_.minutes && seconds_since(last_save_) > *options_.minutes * 60;
+}
+
+bool Saves::is_due(const TrainState& state, std::uint64_t samples_before,
+                   std::uint64_t samples_after, bool is_new_best, RunReport* report) {
+  const bool at_interval = clock_.due(state.step, samples_before, samples_after);
+  if (!at_interval && !is_new_best && !requested_) return false;
+  if (is_new_best || checkpointer_.is_idle()) return true;
+  const bool counts = at_interval || !deferred_;
+  deferred_ = requested_;
+  if (report && counts) report->skipped_save(state.step, /*tell=*/!std::exchange(busy_told_, true));
+  return false;
+}
+
+void Saves::save(training::TrainableModel& model, const SavedState& state, SaveMarks marks,
+                 bool wait, RunReport* report) {
+  session_.watchdog().enter("save", options_.limit);
+  if (report) report->saving(state.train.step);
+  checkpointer_.save(model, state, marks, wait);
+  requested_ = deferred_ = busy_told_ = false;
+  last_save_ = Clock::now();
+}
+
+bool Saves::save_end(std::int64_t step, bool final, const std::function<void()>& save,
+                     RunReport* report) {
+  for (int tries = 0;; ++tries) {
+    checkpointer_.wait();
+    report_ended(step, report);
+    // Others may still be writing, each under its own limit.
+    session_.watchdog().enter("end of the run", std::chrono::milliseconds(0));
+    // A rank that did not hear of a commit takes part in the next try, which finds it done.
+    const bool missing = checkpointer_.any_rank(last_committed_step_ != step);
+    if (!missing && final) checkpointer_.point(checkpoint::Pointer::final, step);
+    if (!missing || tries == 2) return !missing;
+    save();
+  }
+}
+
+void Saves::report_ended(std::int64_t step, RunReport* report) {
+  const std::vector<SaveOutcome> ended = checkpointer_.outcomes();
+  for (const SaveOutcome& outcome : ended) {
+    if (outcome.saved) last_committed_step_ = outcome.step;
+    if (report) report->saved(outcome);
+  }
+  publish_progress(step);
+  for (const SaveOutcome& outcome : ended) checkpointer_.throw_if_too_many_failures(outcome);
+}
+
+void Saves::finish(std::int64_t step, RunReport* report) {
+  checkpointer_.wait();
+  session_.watchdog().enter("end of the run", std::chrono::milliseconds(0));
+  report_ended(step, report);
+  checkpointer_.finish_cleanly();
+}
+
+}  // namespace wmtp::run

@@ -1,0 +1,60 @@
+// A short training run on random batches, for tests that compare layouts: the same samples whatever
+// the world size.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "wmtp/model/presets.h"
+#include "wmtp/models/synthetic_batch.h"
+#include "wmtp/training/assemble.h"
+
+namespace wmtp::test {
+
+inline constexpr double kLawLearningRate = 1e-3;
+
+struct LawLayout {
+  parallel::Strategy strategy = parallel::Strategy::full_shard;
+  model::Recompute recompute = model::Recompute::none;
+  int num_micro_batches = 3;  // of the whole step, over all ranks
+  bool no_sync = false;
+  int prefetch = 1;
+  optim::Recipe recipe = optim::Recipe::fp32;
+  std::optional<optim::LossScaleSettings> loss_scale = {};
+  std::optional<model::LoraConfig> lora = {};  // adapters begin at random values, B too
+  std::uint64_t seed = 0;                      // of weights, samples and rounding
+};
+
+class LawRun {
+ public:
+  LawRun(const model::ModelConfig& config, const LawLayout& layout, const parallel::Groups& groups);
+
+  // One optimizer step; micro-batch j of rank r is the (j * world + r)-th of the step. The last one
+  // of several has no target at all.
+  training::StepResult step();
+
+  training::TrainableModel& model() { return model_; }
+  // This rank's part of unit u's trained parameters without padding, and where it begins in the
+  // unit.
+  struct Part {
+    Tensor values;
+    std::int64_t begin = 0;
+  };
+  Part master(std::size_t unit);
+  Part grad(std::size_t unit);
+  Tensor frozen(std::size_t unit);  // what this rank keeps of the frozen ones; undefined: none
+  std::size_t num_units() { return model_.runtime().states().size(); }
+
+ private:
+  Part part(std::size_t unit, const Tensor& shard);
+
+  model::ModelConfig config_;
+  LawLayout layout_;
+  parallel::Groups groups_;
+  training::TrainableModel model_;
+  int steps_done_ = 0;
+};
+
+std::vector<Tensor> masters(LawRun& run);  // copies of this rank's parts, by unit
+bool equal(const std::vector<Tensor>& a, const std::vector<Tensor>& b);  // to the last bit
+
+}  // namespace wmtp::test
