@@ -1,5 +1,4 @@
 #include "wmtp/cli/rank_run.h"
-#include "wmtp/comm/groups.h"
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
@@ -15,6 +14,7 @@
 #include "wmtp/cli/report.h"
 #include "wmtp/cli/run_folder.h"
 #include "wmtp/cli/versions.h"
+#include "wmtp/comm/groups.h"
 #include "wmtp/core/log.h"
 #include "wmtp/core/resource_limits.h"
 #include "wmtp/tensor/cuda_plugin.h"
@@ -174,7 +174,7 @@ int run_as_rank(const Session& session, RankRun run,
     const std::vector<std::string> notices = comm::prepare_nccl_environment();
     if (run.launch.rank == 0)
       for (const std::string& notice : notices) log::warn("comm", "{}", notice);
-    run.options.nccl = reinterpret_cast<comm::NcclFactory>(cuda_tables().nccl_factory);
+    run.options.nccl = cuda_tables().nccl_factory;
   }
   if (run.launch.world > 1) raise_descriptor_limit();
   const std::unique_ptr<ProcessGroupSession> group =

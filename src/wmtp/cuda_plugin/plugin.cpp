@@ -9,6 +9,6 @@ extern "C" bool wmtp_cuda_plugin(unsigned abi, wmtp::CudaTables* tables) {
   if (abi != wmtp::kCudaPluginAbi) return false;
   tables->services = wmtp::cuda_plugin::services();
   tables->kernels = &wmtp::kernels::cuda_kernels();
-  tables->nccl_factory = reinterpret_cast<void*>(&wmtp::comm::make_nccl_communicator);
+  tables->nccl_factory = &wmtp::comm::make_nccl_communicator;
   return true;
 }

@@ -3,6 +3,7 @@
 // a clear error.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,10 @@ namespace wmtp {
 namespace kernels {
 struct CudaKernels;  // kernels/cuda/launchers.h
 }
+namespace comm {  // comm/groups.h
+class Communicator;
+struct GroupSpec;
+}  // namespace comm
 
 struct GpuInfo {
   std::string name, uuid;
@@ -40,7 +45,7 @@ struct CudaServices {
 struct CudaTables {
   CudaServices services;
   const kernels::CudaKernels* kernels = nullptr;
-  void* nccl_factory = nullptr;  // comm::NcclFactory
+  std::unique_ptr<comm::Communicator> (*nccl_factory)(const comm::GroupSpec&) = nullptr;
 };
 
 // Bumped whenever a table or a launcher's arguments change.
