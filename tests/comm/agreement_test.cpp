@@ -104,6 +104,20 @@ TEST(Agreement, SoftDifferencesAreWarnings) {
   EXPECT_EQ(other.get(), expected);
 }
 
+TEST(Agreement, ClocksThatDifferAreWarnings) {
+  const Store store = Store::in_process();
+  Facts first = usual_facts(), second = usual_facts();
+  first.clock_s = 1000.0, second.clock_s = 988.5;
+  auto other = std::async(std::launch::async, [&] {
+    return agree(store, second, {1, 2, std::chrono::seconds(10)});
+  });
+  const std::vector<std::string> expected{"rank 1: its clock is 11.5 s behind rank 0's"};
+  EXPECT_EQ(agree(store, first, {0, 2, std::chrono::seconds(10)}), expected);
+  EXPECT_EQ(other.get(), expected);
+  EXPECT_TRUE(clock_differences({100.0, 100.0 + kClockSkew_s, std::nullopt}).empty());
+  EXPECT_EQ(clock_differences({100.0, std::nullopt, 107.0}).size(), 1u);
+}
+
 TEST(Agreement, MissingRankIsNamed) {
   EXPECT_WMTP_ERROR(
       agree(Store::in_process(), usual_facts(), {0, 2, std::chrono::milliseconds(200)}),

@@ -36,19 +36,20 @@ MODES = {
 COMMON = {"train/loss", "train/grad_norm", "train/grad_norm_pre_clip", "train/grad_clip_ratio", "train/learning_rate",
           "train/skipped_steps", "train/epoch_loss", "val/loss", "perf/tokens_per_sec", "perf/samples_per_sec",
           "perf/epoch_time_sec", "perf/step_time_ms", "perf/data_wait_ms", "system/host_memory_gb"}
+PREDICTS = COMMON | {"val/perplexity"}
 WEIGHTED = {"train/weighted_ce_loss", "train/unweighted_ce_loss", "train/loss_ratio", "val/weighted_ce_loss",
             "val/unweighted_ce_loss", *(f"weight/{name}" for name in ("mean", "std", "min", "max", "entropy"))}
 SIDES = {f"{side}_{name}" for side in ("pos", "neg")
          for name in ("token_variance", "spikiness", "mean_abs_td", "position_corr")}
 NAMES = {
-    "baseline": COMMON,
+    "baseline": PREDICTS,
     "critic": COMMON | {"train/lora_lr", "train/value_head_lr", "train/pairwise_accuracy", "train/epoch_pairwise_accuracy",
                         "train/epoch_margin", "val/pairwise_accuracy", "val/auc"}
     | {f"{prefix}/{name}" for prefix in ("value", "val") for name in {"mean_pos", "mean_neg", "margin"} | SIDES},
-    "verifiable-model": COMMON | WEIGHTED | {"train/epoch_weighted_ce", "train/epoch_unweighted_ce", "td/mean", "td/std",
+    "verifiable-model": PREDICTS | WEIGHTED | {"train/epoch_weighted_ce", "train/epoch_unweighted_ce", "td/mean", "td/std",
                                              "td/ema_mean", "td/ema_std", "value/mse", "weight/clipping_ratio"},
-    "verifiable-joint": COMMON | WEIGHTED | {"train/total_loss", "train/value_loss", "val/value_loss", "value/mse"},
-    "rho1": COMMON | WEIGHTED
+    "verifiable-joint": PREDICTS | WEIGHTED | {"train/total_loss", "train/value_loss", "val/value_loss", "value/mse"},
+    "rho1": PREDICTS | WEIGHTED
     | {"train/selection_ratio", "train/avg_heads_per_pos", "train/epoch_weighted_ce_loss", "train/epoch_unweighted_ce_loss",
        "train/epoch_excess_loss", "val/head0_ce_loss", "val/excess_loss"}
     | {f"rho1/head{head}_{name}" for head in range(4) for name in ("count", "ratio", "excess")}

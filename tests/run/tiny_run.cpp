@@ -94,8 +94,12 @@ TinyRun::TinyRun(comm::ProcessGroupSession& session, const std::filesystem::path
   static int num_runs = 0;
   const std::string id = fmt::format("run-{}", ++num_runs);
   const run::RunContext context{
-      c10::Device(c10::DeviceType::CPU), session.rank(), session.world(), std::int64_t{1} << 34,
-      [](const std::string&) -> std::optional<std::string> { return std::nullopt; }};
+      c10::Device(c10::DeviceType::CPU),
+      session.rank(),
+      session.world(),
+      std::int64_t{1} << 34,
+      [](const std::string&) -> std::optional<std::string> { return std::nullopt; },
+      session.launch().local_rank == 0};
   if (session.rank() == 0)
     lock_.emplace(config_.config.checkpoint.save_dir, kTinyName, checkpoint::this_process(id));
   trainer_ = std::make_unique<run::Trainer>(

@@ -1,6 +1,7 @@
 #include "wmtp/cli/config_run.h"
 
 #include "wmtp/cli/build_id.h"
+#include "wmtp/tensor/cuda_plugin.h"
 
 namespace wmtp::cli {
 namespace {
@@ -27,10 +28,15 @@ RankRun make_run(const comm::LaunchEnv& launch, const config::Config& config) {
   return run;
 }
 
-comm::Facts facts_of(const config::ResolvedConfig& resolved) {
+comm::Facts facts_of(const config::ResolvedConfig& resolved, c10::Device device) {
   comm::Facts facts;
   facts.must_agree["wmtp build"] = build_id();
   for (auto& [key, value] : resolved.flat()) facts.config[key] = value;
+  if (device.is_cuda()) {
+    const CudaServices& gpu = cuda_tables().services;
+    facts.should_agree["GPU"] = gpu.device_info(device.index()).name;
+    facts.should_agree["GPU software"] = gpu.versions();
+  }
   return facts;
 }
 

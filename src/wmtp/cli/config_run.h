@@ -9,7 +9,7 @@ namespace wmtp::cli {
 RankRun make_run(const comm::LaunchEnv& launch, const config::Config& config);
 
 // What all ranks must have alike: the build and the configuration.
-comm::Facts facts_of(const config::ResolvedConfig& resolved);
+comm::Facts facts_of(const config::ResolvedConfig& resolved, c10::Device device);
 
 // A failure before the meeting: meets only to tell the others, so that none waits in vain. Alone it
 // throws `error`.

@@ -107,9 +107,10 @@ std::string CheckedRun::text(const config::Config& config) const {
       "tokens a step: at most {} (batch_size {} x accumulation {} x ranks {}, {} tokens each)\n",
       outlook.tokens_per_step, config.training.batch_size, accumulation, ranks,
       config.dataset.max_length);
-  if (outlook.trained_parameters)
-    lines += fmt::format("trained parameters: {} of {}\n", *outlook.trained_parameters,
-                         *outlook.parameters);
+  if (outlook.trainable) {
+    lines += outlook.trainable->summary() + "\n";
+    for (const std::string& line : outlook.trainable->lines()) lines += fmt::format("  {}\n", line);
+  }
   if (outlook.memory_bytes && memory_bytes > 0)
     lines += fmt::format("memory: {:.2f} GiB of {:.2f} GiB a rank ({})\n",
                          in_gib(*outlook.memory_bytes), in_gib(memory_bytes), device);
@@ -120,6 +121,7 @@ std::string CheckedRun::text(const config::Config& config) const {
 }
 
 nlohmann::ordered_json CheckedRun::fields() const {
+  using Field = nlohmann::ordered_json;
   const std::optional<std::int64_t> limit =
       memory_bytes > 0 ? std::optional(memory_bytes) : std::nullopt;
   return {
@@ -127,8 +129,9 @@ nlohmann::ordered_json CheckedRun::fields() const {
       {"rows", or_null(outlook.rows)},
       {"indexed", outlook.counted && !outlook.about},
       {"tokens_per_step", outlook.tokens_per_step},
-      {"trained_parameters", or_null(outlook.trained_parameters)},
-      {"parameters", or_null(outlook.parameters)},
+      {"trained_parameters", outlook.trainable ? Field(outlook.trainable->trained) : Field()},
+      {"parameters", outlook.trainable ? Field(outlook.trainable->total) : Field()},
+      {"trainable", outlook.trainable ? Field(outlook.trainable->lines()) : Field()},
       {"memory_bytes", or_null(outlook.memory_bytes)},
       {"memory_limit_bytes", or_null(limit)},
       {"device", device.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(device)},

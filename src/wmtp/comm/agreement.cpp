@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "wmtp/core/error.h"
@@ -48,8 +49,9 @@ void compare_key(const std::string& key, const std::vector<Table>& by_rank,
 }
 
 std::string encode(const Facts& facts) {
-  return Json{{"must", facts.must_agree}, {"config", facts.config}, {"should", facts.should_agree}}
-      .dump(-1, ' ', false, Json::error_handler_t::replace);
+  Json json{{"must", facts.must_agree}, {"config", facts.config}, {"should", facts.should_agree}};
+  if (facts.clock_s) json["clock"] = *facts.clock_s;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 Table table_of(const Json& json, const char* part, int rank) {
@@ -66,7 +68,14 @@ Table table_of(const Json& json, const char* part, int rank) {
 
 struct Collected {
   std::vector<Table> must, config, should;
+  std::vector<std::optional<double>> clocks;
 };
+
+std::optional<double> clock_of(const Json& json) {
+  const auto clock = json.find("clock");
+  if (clock == json.end() || !clock->is_number()) return std::nullopt;
+  return clock->get<double>();
+}
 
 // REQUIRES rank 0. Waits for all posts; a missing rank is named.
 Collected collect(const Store& store, const AgreementOptions& options) {
@@ -91,6 +100,7 @@ Collected collect(const Store& store, const AgreementOptions& options) {
     all.must.push_back(table_of(json, "must", r));
     all.config.push_back(table_of(json, "config", r));
     all.should.push_back(table_of(json, "should", r));
+    all.clocks.push_back(clock_of(json));
   }
   return all;
 }
@@ -101,7 +111,10 @@ Json judge(const Store& store, const AgreementOptions& options) {
   for (std::string& line : differences(all.config, options.max_lines))
     lines.push_back(std::move(line));
   if (lines.size() > options.max_lines) lines.resize(options.max_lines);
-  return Json{{"differences", lines}, {"warnings", differences(all.should, options.max_lines)}};
+  std::vector<std::string> warnings = differences(all.should, options.max_lines);
+  for (std::string& line : clock_differences(all.clocks))
+    if (warnings.size() < options.max_lines) warnings.push_back(std::move(line));
+  return Json{{"differences", lines}, {"warnings", warnings}};
 }
 
 }  // namespace
@@ -116,6 +129,18 @@ std::vector<std::string> differences(const std::vector<Table>& by_rank, std::siz
     compare_key(key, by_rank, lines);
   }
   if (lines.size() > max_lines) lines.resize(max_lines);
+  return lines;
+}
+
+std::vector<std::string> clock_differences(const std::vector<std::optional<double>>& by_rank) {
+  std::vector<std::string> lines;
+  for (std::size_t r = 1; r < by_rank.size(); ++r) {
+    if (!by_rank[0] || !by_rank[r]) continue;
+    const double ahead = *by_rank[r] - *by_rank[0];
+    if (std::abs(ahead) > kClockSkew_s)
+      lines.push_back(fmt::format("rank {}: its clock is {:.1f} s {} rank 0's", r, std::abs(ahead),
+                                  ahead > 0 ? "ahead of" : "behind"));
+  }
   return lines;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,11 @@ struct Facts {
   std::map<std::string, std::string> config = {};  // flat: training.learning_rate -> 1e-5
   std::map<std::string, std::string> should_agree =
       {};  // GPU model, driver: differences are warnings
+  // Seconds since 1970 by this rank's clock, read when all ranks had just met (a barrier): one that
+  // differs by more than kClockSkew_s from rank 0's is a warning.
+  std::optional<double> clock_s = std::nullopt;
 };
+inline constexpr double kClockSkew_s = 5;
 
 struct AgreementOptions {
   int rank = 0, world = 1;
@@ -35,5 +40,7 @@ std::vector<std::string> agree(const Store& store, const Facts& mine,
 // The comparison alone: one line per odd value, at most `max_lines`.
 std::vector<std::string> differences(const std::vector<std::map<std::string, std::string>>& by_rank,
                                      std::size_t max_lines = 20);
+// The same for clocks; a rank without one is left out.
+std::vector<std::string> clock_differences(const std::vector<std::optional<double>>& by_rank);
 
 }  // namespace wmtp::comm

@@ -55,6 +55,10 @@ std::vector<std::string> TrainableParameters::lines() const {
   return lines;
 }
 
+OrderedJson TrainableParameters::to_json() const {
+  return {{"trained", trained}, {"total", total}, {"share", share()}, {"parameters", lines()}};
+}
+
 TrainableParameters trainable_parameters(const std::vector<layout::UnitSpec>& units) {
   TrainableParameters result;
   for (const layout::UnitSpec& unit : units)

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "wmtp/core/json.h"
 #include "wmtp/layout/unit_spec.h"
 
 namespace wmtp::models {
@@ -19,6 +20,7 @@ struct TrainableParameters {
   // One line per parameter of one block and of what is no block's; the same names in other blocks
   // are counted: "model.layers.*.self_attn.q_proj.lora_A.weight [8, 4096] x 32".
   std::vector<std::string> lines() const;
+  OrderedJson to_json() const;  // the numbers, and those lines
 };
 
 TrainableParameters trainable_parameters(const std::vector<layout::UnitSpec>& units);

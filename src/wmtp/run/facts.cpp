@@ -24,7 +24,6 @@ RunFacts run_facts(const config::Config& config, const RunContext& context, cons
         known_peak_flops(cuda_tables().services.device_info(context.device.index()).name);
   facts.memory_limit_gib = static_cast<double>(context.memory_bytes) / (1 << 30);
   facts.memory_used_gib = [device = context.device] { return peak_memory_gib(device); };
-  facts.memory = [device = context.device] { return report_memory(device); };
   return facts;
 }
 

@@ -91,10 +91,8 @@ class RunChecker {
       larger.memory_bytes = kAnyMemory;
       plan_ = plan_model(config_, larger);
     }
-    const models::TrainableParameters counts =
+    found_.outlook.trainable =
         models::trainable_parameters(training::trainable_units(plan_->assemble));
-    found_.outlook.trained_parameters = counts.trained;
-    found_.outlook.parameters = counts.total;
     found_.outlook.memory_bytes = plan_->memory.needed_bytes();
     return true;
   }

@@ -6,6 +6,7 @@
 
 #include "wmtp/config/config.h"
 #include "wmtp/core/error.h"
+#include "wmtp/models/trainable.h"
 #include "wmtp/run/plan/run_context.h"
 
 namespace wmtp::run {
@@ -22,7 +23,7 @@ struct RunOutlook {
   bool counted = false;                      // false: no file was read, steps are at most so many
   bool about = false;                        // both are estimates: the data is not indexed yet
   std::uint64_t tokens_per_step = 0;         // at most
-  std::optional<std::int64_t> trained_parameters, parameters;
+  std::optional<models::TrainableParameters> trainable;
   std::optional<std::int64_t> memory_bytes;  // that a rank needs
 };
 

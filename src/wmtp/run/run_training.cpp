@@ -4,6 +4,8 @@
 #include <optional>
 
 #include "wmtp/core/log.h"
+#include "wmtp/data/summary.h"
+#include "wmtp/models/trainable.h"
 #include "wmtp/run/final_export.h"
 #include "wmtp/storage/atomic_file.h"
 #include "wmtp/tracking/run_files.h"
@@ -17,6 +19,23 @@ void write_run_files(const config::ResolvedConfig& resolved, const OrderedJson& 
   const auto& run_dir = resolved.config.runtime.run_dir;
   storage::write_file_atomically(run_dir / "config.yaml", resolved.to_yaml());
   tracking::RunFiles(run_dir).environment(environment);
+}
+
+// Says what of the model is trained and what the data is, before the first step, and adds both to
+// what environment.json says.
+void report_inputs(const Trainer& trainer, OrderedJson& environment) {
+  const auto trainable =
+      models::trainable_parameters(training::trainable_units(trainer.plan().assemble));
+  log::info("train", "{}", trainable.summary());
+  for (const std::string& line : trainable.lines()) log::info("train", "  {}", line);
+  environment["trainable"] = trainable.to_json();
+  const auto report_set = [&environment](const char* split, const data::Dataset& set) {
+    const data::DataSummary summary = data::summarize(set);
+    for (const std::string& line : data::to_lines(summary)) log::info("data", "{} {}", split, line);
+    environment["data"][split] = data::to_json(summary);
+  };
+  report_set("train", trainer.data().train());
+  if (trainer.data().validation()) report_set("validation", *trainer.data().validation());
 }
 
 void report_start(const Trainer& trainer, RunReport& report) {
@@ -59,7 +78,9 @@ TrainingEnd run_training(const config::ResolvedConfig& resolved, const TrainingC
   std::optional<tracking::Console> console;
   std::optional<RunReport> report;
   if (session.rank() == 0) {
-    write_run_files(resolved, context.environment);
+    OrderedJson environment = context.environment;
+    report_inputs(trainer, environment);
+    write_run_files(resolved, environment);
     console.emplace(std::cout, context.console);
     report.emplace(resolved.config, *console, trainer.facts());
     report_start(trainer, *report);

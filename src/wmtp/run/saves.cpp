@@ -27,8 +27,14 @@ void Saves::begin(std::int64_t step) {
   publish_progress(step);
 }
 
+std::optional<double> Saves::seconds_to_timed() const {
+  if (!options_.minutes) return std::nullopt;
+  return *options_.minutes * 60 - seconds_since(last_save_);
+}
+
 bool Saves::is_time() const {
-  return options_.minutes && seconds_since(last_save_) > *options_.minutes * 60;
+  const auto left = seconds_to_timed();
+  return left && *left < 0;
 }
 
 bool Saves::is_due(const TrainState& state, std::uint64_t samples_before,

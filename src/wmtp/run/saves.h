@@ -33,7 +33,8 @@ class Saves {
   void resumed(std::int64_t step, const std::optional<BestRecord>& best);
   void begin(std::int64_t step);  // training begins with this step: publishes it, starts the clock
   bool is_time() const;           // save_every_minutes have passed since the last save
-  void request() { requested_ = true; }  // all ranks have agreed to save
+  std::optional<double> seconds_to_timed() const;  // until they will have; nothing without them
+  void request() { requested_ = true; }            // all ranks have agreed to save
 
   // COLLECTIVE. Whether the step that just ended is to be saved. One that finds the writer busy is
   // left out and counted; a requested one is tried again, and a new best waits, for what -best

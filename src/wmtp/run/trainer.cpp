@@ -13,7 +13,9 @@
 #include "wmtp/run/checkpoints/state_check.h"
 #include "wmtp/run/evaluate.h"
 #include "wmtp/run/facts.h"
+#include "wmtp/run/input_facts.h"
 #include "wmtp/run/plan/from_config.h"
+#include "wmtp/run/report/run_memory.h"
 #include "wmtp/run/report/validation_record.h"
 
 namespace wmtp::run {
@@ -53,13 +55,15 @@ Trainer::Trainer(const config::ResolvedConfig& config, const RunContext& context
       stage_(config_, context, plan_, groups_of(session), signals_.complete()),
       model_(std::make_unique<training::TrainableModel>(with_objective(plan_.assemble, stage_),
                                                         groups_of(session))),
-      validations_(validation_interval(config_), data_.train().size()) {
+      validations_(validation_interval(config_), data_.train().size()),
+      remaining_(config_, {data_.train().size(), data_.shape().samples_per_step()},
+                 data_.validation() != nullptr) {
   if (stage_.frozen()) signals_.follow(*stage_.frozen());
   if (context_.rank == 0)  // who writes checkpoints and the export
     models::resolve_token_ids(plan_.assemble.model, plan_.generation_config, &data_.tokenizer());
   state_.cursor = data_.train().cursor_at(0, 0);
-  // Rank 0 writes and compares it.
-  const std::string base_fingerprint = context_.rank == 0 ? plan_.base_fingerprint() : "";
+  const std::string base_fingerprint = plan_.base_fingerprint();
+  agree_on_inputs(base_fingerprint);
   saves_ = std::make_unique<Saves>(
       SavesOptions{
           .checkpoints = checkpoint_options(resolved_, options_, plan_, data_, base_fingerprint),
@@ -73,6 +77,14 @@ Trainer::Trainer(const config::ResolvedConfig& config, const RunContext& context
   num_steps_ = state_.step + static_cast<std::int64_t>(data_.steps_from(state_.cursor));
   if (config_.training.max_steps) num_steps_ = std::min(num_steps_, *config_.training.max_steps);
   saves_->begin(state_.step);
+}
+
+void Trainer::agree_on_inputs(const std::string& base_fingerprint) {
+  if (context_.world == 1) return;
+  comm::Facts facts = input_facts(plan_, data_, base_fingerprint);
+  session_.gather_group().barrier("clock");
+  facts.clock_s = tracking::wall_time_s();
+  session_.agree(std::move(facts), "inputs");
 }
 
 void Trainer::resume(const std::string& base_fingerprint) {
@@ -206,11 +218,16 @@ bool Trainer::run_step(StepReader& reader, const RunRequests& requests) {
   record.schedule_factor = input.schedule_factor;
   record.min_learning_rate = input.min_learning_rate;
   record.num_samples = static_cast<double>(num_samples);
-  record.remaining.num_steps = num_steps_ - state_.step;
+  record.remaining = remaining_.after({state_.step, run_samples()}, num_steps_);
+  record.next_save_step = remaining_.next_save({state_.step, run_samples()}, num_steps_);
+  record.next_save_s = saves_->seconds_to_timed();
   record.data_wait_s = reader.wait_seconds() - waited_s_;
   waited_s_ = reader.wait_seconds();
-  pending_.push(
-      {std::move(running), record, std::move(read->sample_ids), signals_.mark(), started});
+  RankNumbers system;
+  if (is_reported(state_.step, num_steps_, config_))
+    system = RankNumbers(session_.reduce_group(), report_memory(context_.device));
+  pending_.push({std::move(running), record, std::move(read->sample_ids), signals_.mark(),
+                 std::move(system), started});
   return true;
 }
 

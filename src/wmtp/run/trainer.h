@@ -12,6 +12,7 @@
 #include "wmtp/run/pending_steps.h"
 #include "wmtp/run/plan/events.h"
 #include "wmtp/run/plan/model_plan.h"
+#include "wmtp/run/plan/remaining.h"
 #include "wmtp/run/report/run_report.h"
 #include "wmtp/run/saved_run.h"
 #include "wmtp/run/saves.h"
@@ -59,7 +60,8 @@ class Trainer {
   StageModels& stage() { return stage_; }
 
  private:
-  void resume(const std::string& base_fingerprint);                // of rank 0
+  void agree_on_inputs(const std::string& base_fingerprint);
+  void resume(const std::string& base_fingerprint);
   bool run_step(StepReader& reader, const RunRequests& requests);  // false: the data has ended
   // Reads the numbers of all steps but the newest `keep`, which may still be running.
   void read_pending(std::size_t keep, RunReport* report);
@@ -83,6 +85,7 @@ class Trainer {
   TrainState state_;
   std::int64_t num_steps_ = 0;
   EventClock validations_;
+  RemainingEvents remaining_;
   std::unique_ptr<Saves> saves_;
   std::optional<Resumption> resumption_;
   PendingSteps pending_;

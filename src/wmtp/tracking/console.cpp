@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "wmtp/core/log_hook.h"
 #include "wmtp/core/time.h"
 
@@ -147,6 +149,9 @@ void Console::draw_bar(double now) {
                  .saved_age_s = now - saved_at_s_};
   if (last_->next_save_step)
     state.next_save_eta_s = eta_.remaining_s({.num_steps = *last_->next_save_step - last_->step});
+  if (last_->next_save_s)
+    state.next_save_eta_s = std::max(
+        0.0, std::min(*last_->next_save_s, state.next_save_eta_s.value_or(*last_->next_save_s)));
   const auto lines = bar_lines(state, options_.style);
   // Over the old bar rather than erase and draw: nothing flickers.
   std::string text = bar_height_ == 0 ? "" : fmt::format("\x1b[{}A", bar_height_);

@@ -26,6 +26,7 @@ struct Progress {
   double step_time_s = 0;                      // of this step alone, without validation and saving
   RemainingWork remaining = {};                // from here to the end of the run
   std::optional<std::int64_t> next_save_step = {};
+  std::optional<double> next_save_s = {};  // one that is due by the clock
 };
 
 struct Validation {

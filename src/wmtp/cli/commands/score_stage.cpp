@@ -31,9 +31,12 @@ run::StageScoreOptions stage_options(const ScoreFlags& flags) {
 
 int score_rank(const Session& session, const ScoreFlags& flags, const config::Config& config,
                comm::ProcessGroupSession& group, c10::Device device) {
-  const run::RunContext context{device, group.rank(), group.world(),
+  const run::RunContext context{device,
+                                group.rank(),
+                                group.world(),
                                 rank_memory(config, group.launch().local_world, device),
-                                comm::process_environment()};
+                                comm::process_environment(),
+                                group.launch().local_rank == 0};
   std::optional<ScoreOutput> output;
   if (group.rank() == 0) output.emplace(flags.out);
   const auto start = Clock::now();
@@ -68,7 +71,7 @@ int score_stage(const Session& session, const ScoreFlags& flags) {
   keep_freed_host_memory();
   const c10::Device device = run.options.device;
   return run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
-    group.agree(facts_of(*resolved));
+    group.agree(facts_of(*resolved, device));
     group.connect();
     return score_rank(session, flags, resolved->config, group, device);
   });

@@ -136,15 +136,18 @@ int exit_code_of(const run::TrainingEnd& ended, const config::Config& config) {
 int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Device device,
              const config::ResolvedConfig& resolved, const TrainFlags& flags, Start& start) {
   const config::Config& config = resolved.config;
-  group.agree(facts_of(resolved));
+  group.agree(facts_of(resolved, device));
   group.connect();
   take_folder(group, config, flags, start);
   const bool leads = group.rank() == 0;
   StopSignals stop(leads ? config.runtime.stop_file : std::filesystem::path());
   run::TrainingContext context;
-  context.run = {device, group.rank(), group.world(),
+  context.run = {device,
+                 group.rank(),
+                 group.world(),
                  rank_memory(config, group.launch().local_world, device),
-                 comm::process_environment()};
+                 comm::process_environment(),
+                 group.launch().local_rank == 0};
   context.options = {run_id_of(group.launch(), start.id), start.id, kVersion,
                      flags.allow_fresh_start, &start.progress};
   if (leads) {

@@ -18,9 +18,10 @@ const std::filesystem::path& tokenizer_place(const config::Config& config,
 
 class RunData {
  public:
-  // COLLECTIVE: rank 0 builds indexes and token caches first. BLOCKS. Error data for a training set
-  // without a sample, or for a row without the label that its stage reads; Error config for ids
-  // beyond the vocabulary.
+  // COLLECTIVE: the first rank of every node builds indexes and token caches, then the others open
+  // them. Where nodes share the folder, one of them builds and the others wait for it. BLOCKS.
+  // Error data for a training set without a sample, or for a row without the label that its stage
+  // reads; Error config for ids beyond the vocabulary.
   // `look_only`: nothing is built or written; what is not there yet is data::MissingCache.
   RunData(const config::Config& config, const RunContext& context, const ModelPlan& policy,
           comm::Communicator& group, bool look_only = false);

@@ -13,6 +13,18 @@ struct EventInterval {
   bool never() const { return !epochs && !steps; }
 };
 
+// Samples and steps of a run of epochs of `samples_per_epoch`, whose last step may be short.
+struct StepGrid {
+  std::uint64_t samples_per_epoch = 1, samples_per_step = 1;
+
+  std::uint64_t steps_per_epoch() const {
+    return (samples_per_epoch + samples_per_step - 1) / samples_per_step;
+  }
+  // The first step (from 1) that ends at `samples` of the run or beyond; 0 for none.
+  std::uint64_t step_of(std::uint64_t samples) const;
+  std::uint64_t samples_after(std::uint64_t steps) const;
+};
+
 class EventClock {
  public:
   // `samples_per_epoch` = N.
@@ -22,8 +34,18 @@ class EventClock {
   // Whether a step that led from `samples_before` to `samples_after` (of the whole run) and ended
   // as number `step` (from 1) is followed by the event.
   bool due(std::int64_t step, std::uint64_t samples_before, std::uint64_t samples_after) const;
+  // How many events follow the steps after `from`, up to and with `to`; a step that is due for both
+  // reasons may count twice.
+  struct Place {
+    std::int64_t step = 0;
+    std::uint64_t samples = 0;  // of the whole run
+  };
+  std::int64_t count(const Place& from, const Place& to) const;
+  // The next step after `from` that is due; nothing where none ever is.
+  std::optional<std::int64_t> next_step(const Place& from, const StepGrid& grid) const;
 
  private:
+  unsigned __int128 period() const;  // in millionths of a sample
   std::uint64_t periods(std::uint64_t samples) const;
   EventInterval interval_;
   std::uint64_t samples_per_epoch_;

@@ -12,6 +12,7 @@ struct RunContext {
   int rank = 0, world = 1;
   std::int64_t memory_bytes = 0;  // that a rank may use
   weights::Environment environment;
+  bool first_of_node = true;  // the rank that builds indexes and token caches for its node
 };
 
 }  // namespace wmtp::run

@@ -25,6 +25,11 @@ bool is_critic(const config::Config& config) {
 
 }  // namespace
 
+bool is_reported(std::int64_t step, std::int64_t num_steps, const config::Config& config) {
+  const std::int64_t interval = std::max<std::int64_t>(1, config.training.log_interval);
+  return step == 1 || step == num_steps || step % interval == 0;
+}
+
 RunReport::RunReport(const config::Config& config, tracking::Console& console, RunFacts facts)
     : config_(config),
       console_(console),
@@ -107,13 +112,12 @@ void RunReport::step(const StepRecord& record) {
   progress.data_wait_ratio = wait_s_ / seconds;
   progress.step_time_s = record.step_time_s;
   progress.remaining = record.remaining;
+  progress.next_save_step = record.next_save_step;
+  progress.next_save_s = record.next_save_s;
   console_.step(progress);
-  const bool due = record.step % std::max<std::int64_t>(1, config_.training.log_interval) == 0 ||
-                   record.step == 1 || record.step == facts_.num_steps;
-  if (!due) return;
+  if (!is_reported(record.step, facts_.num_steps, config_)) return;
   last_step_ = step_values(record, tokens_per_s, samples_ / seconds, used);
-  if (facts_.memory)
-    for (auto& named : facts_.memory()) last_step_.push_back(std::move(named));
+  last_step_.insert(last_step_.end(), record.system.begin(), record.system.end());
   write(record.step, last_step_);
   tokens_ = squares_ = targets_ = samples_ = seconds_ = wait_s_ = 0;
 }
@@ -130,6 +134,7 @@ void RunReport::validation(std::int64_t step, const training::Numbers& numbers, 
       if (name == fmt::format("val/{}", key)) shown.others.emplace_back(key, value);
   console_.validation(shown);
   last_validation_ = {{"val/loss", numbers.loss}};
+  if (shown.perplexity) last_validation_.emplace_back("val/perplexity", *shown.perplexity);
   last_validation_.insert(last_validation_.end(), numbers.metrics.begin(), numbers.metrics.end());
   for (const auto& [name, value] : epoch_.take()) last_validation_.emplace_back(name, value);
   last_validation_.emplace_back("perf/epoch_time_sec", seconds_since(validated_));

@@ -28,7 +28,14 @@ struct StepRecord {
   double step_time_s = 0, data_wait_s = 0;
   std::int64_t skipped_steps = 0;
   tracking::RemainingWork remaining;
+  std::optional<std::int64_t> next_save_step;  // by the intervals of the configuration
+  std::optional<double> next_save_s;           // by checkpoint.save_every_minutes
+  training::Metrics system = {};               // `system/*`: the largest over the ranks
 };
+
+// Whether the numbers of `step` are written down: those of the first, of the last, and every
+// training.log_interval steps.
+bool is_reported(std::int64_t step, std::int64_t num_steps, const config::Config& config);
 
 struct RunFacts {
   std::int64_t num_steps = 0;
@@ -37,8 +44,7 @@ struct RunFacts {
   std::function<double(double span, double targets)> executed_flops;  // of one with that many
   std::optional<double> peak_flops;                                   // of a device
   std::optional<double> memory_limit_gib;
-  std::function<double()> memory_used_gib;    // for the console
-  std::function<training::Metrics()> memory;  // `system/*`
+  std::function<double()> memory_used_gib;  // for the console
   const training::Objective* objective = nullptr;
 };
 

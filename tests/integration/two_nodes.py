@@ -1,0 +1,48 @@
+"""Two nodes on one machine: network namespaces with a cable between them, and mounts of their own."""
+import os
+import subprocess
+import time
+from pathlib import Path
+
+ADDRESSES = ["10.77.0.1", "10.77.0.2"]
+
+
+class TwoNodes:
+    """`command(node, argv, mounts)` runs on that node, where each (source, target) of `mounts` is seen at its target."""
+
+    def __enter__(self):
+        root = os.geteuid() == 0
+        self.enter = ["nsenter"] if root else ["nsenter", "--preserve-credentials", "-U"]
+        self.holders = [self._hold(["unshare", "-n"] if root else ["unshare", "-Urn"])]
+        self.holders.append(self._hold([*self._inside(0), "unshare", "-n"]))
+        second = self.holders[1].pid
+        self._on(0, f"ip link add cable type veth peer name cable netns {second}")
+        for node, address in enumerate(ADDRESSES):
+            self._on(node, f"ip addr add {address}/24 dev cable && ip link set cable up && ip link set lo up")
+        return self
+
+    def __exit__(self, *_):
+        for holder in self.holders:
+            holder.kill()
+            holder.wait()
+
+    def _hold(self, prefix):
+        """A process that keeps a namespace of its own alive."""
+        holder = subprocess.Popen([*prefix, "sleep", "600"])
+        own = os.readlink("/proc/self/ns/net")
+        deadline = time.monotonic() + 30
+        while Path(f"/proc/{holder.pid}/comm").read_text() != "sleep\n":
+            assert holder.poll() is None and time.monotonic() < deadline, f"{prefix} made no namespace"
+            time.sleep(0.01)
+        assert os.readlink(f"/proc/{holder.pid}/ns/net") != own
+        return holder
+
+    def _inside(self, node):
+        return [*self.enter, "-t", str(self.holders[node].pid), "-n"]
+
+    def _on(self, node, script):
+        subprocess.run([*self._inside(node), "sh", "-c", script], check=True)
+
+    def command(self, node, argv, mounts=()):
+        binds = " && ".join(["mount --make-rprivate /", *(f"mount --bind '{a}' '{b}'" for a, b in mounts)])
+        return [*self._inside(node), "unshare", "-m", "sh", "-c", binds + ' && exec "$@"', "sh", *map(str, argv)]
