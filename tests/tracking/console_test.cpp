@@ -25,7 +25,8 @@ std::size_t count_of(const std::string& text, std::string_view part) {
   return count;
 }
 
-// What a terminal shows in the end: carriage return, cursor up, erase line and erase below.
+// What a terminal shows in the end: carriage return, cursor up, erase to the end of the line and
+// below; marks of drawings change nothing.
 std::vector<std::string> screen_of(const std::string& bytes) {
   std::vector<std::string> rows(1);
   std::size_t row = 0, column = 0;
@@ -36,10 +37,10 @@ std::vector<std::string> screen_of(const std::string& bytes) {
     } else if (bytes[i] == '\r') {
       column = 0;
     } else if (bytes[i] == '\x1b') {
-      const std::size_t end = bytes.find_first_of("AKJ", i);
+      const std::size_t end = bytes.find_first_of("AKJhl", i);
       const int number = std::atoi(bytes.c_str() + i + 2);
       if (bytes[end] == 'A') row -= static_cast<std::size_t>(number);
-      if (bytes[end] == 'K') rows[row].clear();
+      if (bytes[end] == 'K') rows[row].resize(std::min(rows[row].size(), column));
       if (bytes[end] == 'J') {
         rows[row].resize(std::min(rows[row].size(), column));
         rows.resize(row + 1);
@@ -163,6 +164,50 @@ TEST_F(ConsoleTest, ALogLineTakesTheBarOffTheScreen) {
   EXPECT_EQ(screen_of(out_.str()), (std::vector<std::string>{""}));
 }
 
+TEST_F(ConsoleTest, TheWidthIsAskedAgainBeforeEachDrawing) {
+  std::size_t columns = 100;
+  ConsoleOptions resized = options(ConsoleMode::bar);
+  resized.columns = [&columns] { return columns; };
+  Console console(out_, resized);
+  console.step(at(1));
+  EXPECT_EQ(screen_of(out_.str())[0].size(), 99U);
+  columns = 60;
+  now_s_ += 1;
+  console.step(at(2));
+  for (const std::string& row : screen_of(out_.str())) EXPECT_LT(row.size(), 60U) << row;
+}
+
+TEST_F(ConsoleTest, AValidationMovesTheBar) {
+  Console console(out_, options(ConsoleMode::bar));
+  console.validating({.step = 0, .num_done = 0, .num_batches = 8});  // before the first step
+  EXPECT_THAT(screen_of(out_.str())[0], HasSubstr("baseline validation at step 0 [-----"));
+  console.step(at(1));
+  for (int done = 0; done <= 2; ++done) {
+    now_s_ += 1;
+    console.validating({.step = 1, .num_done = done, .num_batches = 8});
+  }
+  const auto rows = screen_of(out_.str());
+  EXPECT_THAT(rows[0], HasSubstr("] 25 % 2/8 batches"));
+  EXPECT_THAT(rows[1], HasSubstr("loss 1.0000"));
+}
+
+TEST_F(ConsoleTest, ALongValidationIsToldEveryTenSeconds) {
+  Console console(out_, options(ConsoleMode::lines));
+  for (int validation = 0; validation < 2; ++validation) {
+    for (int done = 0; done <= 8; ++done) {
+      console.validating({.step = 5, .num_done = done, .num_batches = 8});
+      now_s_ += 3;
+    }
+    console.validation({.step = 5, .loss = 2, .perplexity = {}, .others = {}});
+  }
+  const auto lines = lines_of(out_.str());
+  ASSERT_EQ(lines.size(), 6U);
+  EXPECT_EQ(lines[0], "Step 5 Validating: 4 of 8 batches (50 %)");
+  EXPECT_EQ(lines[1], "Step 5 Validating: 8 of 8 batches (100 %)");
+  EXPECT_EQ(lines[2], "Step 5 Validation Loss: 2.00000");
+  EXPECT_EQ(lines[3], lines[0]);
+}
+
 TEST_F(ConsoleTest, OffTellsNoStepsButTheRest) {
   Console console(out_, options(ConsoleMode::off));
   for (int step = 1; step <= 50; ++step) console.step(at(step));
@@ -200,28 +245,33 @@ TEST_F(ConsoleTest, JsonLinesOnly) {
   EXPECT_EQ(types, "checkpoint step step checkpoint eval result ");
 }
 
-TEST_F(ConsoleTest, TheSummaryTableNamesWhatWasWritten) {
+TEST_F(ConsoleTest, TheEndNamesStatusBestModelAndNextCommandBeforeTheNumbers) {
   Console console(out_, options(ConsoleMode::lines));
   RunSummary summary;
   summary.experiment = "demo";
   summary.stage = "rho1";
   summary.step = summary.num_steps = 20;
+  summary.best = Best{"val/loss", 0.941, 15};
   summary.last = {{"train/loss", 1.5}};
-  summary.paths = {{"final", "runs/demo/final"}};
+  summary.paths = {{"final", "runs/demo/final"}, {"metrics", "runs/demo/metrics.jsonl"}};
+  summary.next = "wmtp report runs/demo";
   summary.timings_s = {{"training", 61}};
   summary.counts = {{"tokens", 123456}};
   console.finished(summary);
   EXPECT_EQ(out_.str(),
-            "Training completed: step 20\n"
+            "Training completed: step 20, best val/loss 0.941 at 15\n"
+            "\n"
+            "status         completed, 20 of 20 steps\n"
+            "best val/loss  0.941 at step 15\n"
+            "final          runs/demo/final\n"
+            "next           wmtp report runs/demo\n"
             "\n"
             "run         demo\n"
             "stage       rho1\n"
-            "status      completed\n"
-            "steps       20 of 20\n"
             "train/loss  1.5\n"
             "training    1:01\n"
             "tokens      123456\n"
-            "final       runs/demo/final\n");
+            "metrics     runs/demo/metrics.jsonl\n");
 }
 
 }  // namespace

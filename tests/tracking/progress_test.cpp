@@ -118,6 +118,17 @@ TEST(Bar, NeverWiderThanTheScreen) {
         EXPECT_LT(display_width(line), columns) << line;
 }
 
+TEST(Bar, LeavesOutTheLeastImportantFirst) {
+  const auto lines = bar_lines(full_state(), {.columns = 60});
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines[0], "verifiable step 1240/3000 [#####---------] 41 % ETA 3:12:04");
+  EXPECT_EQ(lines[1], "loss 1.2341 (unweighted 1.3000) | lr 9.80e-05 | grad 0.83");
+  EXPECT_EQ(lines[2], "4553 tok/s/rank | mem 61.2/80.0 GiB | data wait 2 %");
+  EXPECT_EQ(bar_lines(full_state(), {.columns = 40})[0], "step 1240/3000 41 % ETA 3:12:04");
+  for (std::size_t columns = 20; columns <= 240; ++columns)
+    EXPECT_LE(bar_lines(full_state(), {.columns = columns}).size(), 3U) << columns;
+}
+
 TEST(Bar, ColourChangesNothingButTheColour) {
   auto strip = [](std::string text) {
     for (std::size_t at; (at = text.find('\x1b')) != std::string::npos;)

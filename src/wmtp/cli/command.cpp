@@ -1,12 +1,11 @@
 #include "wmtp/cli/command.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <iostream>
 
 #include "wmtp/cli/build_info.h"
 #include "wmtp/cli/help.h"
+#include "wmtp/cli/terminal.h"
 #include "wmtp/core/time.h"
 
 namespace wmtp::cli {
@@ -14,7 +13,7 @@ namespace wmtp::cli {
 bool Session::color_on(int fd) const {
   if (color == "always") return true;
   if (color == "never" || std::getenv("NO_COLOR")) return false;
-  return ::isatty(fd) == 1 || std::getenv("WMTP_ON_TERMINAL");  // the latter: through `wmtp launch`
+  return reaches_terminal(fd);
 }
 
 void emit_json(std::string_view type, const nlohmann::ordered_json& fields, bool stamped) {

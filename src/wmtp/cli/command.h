@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace wmtp::cli {
 
@@ -21,9 +22,10 @@ struct Session {
   bool json = false;  // stdout is JSON Lines only
   bool quiet = false;
   bool verbose = false;
-  std::string color = "auto";  // auto | always | never
-  std::string program;         // argv[0]
-  std::function<int()> run;    // set by the chosen command; returns the exit code
+  std::string color = "auto";      // auto | always | never
+  std::string program;             // argv[0]
+  std::vector<std::string> words;  // what follows it on the command line
+  std::function<int()> run;        // set by the chosen command; returns the exit code
 
   bool color_on(int fd) const;  // resolves `auto` by terminal and NO_COLOR
 };

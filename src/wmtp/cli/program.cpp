@@ -16,10 +16,12 @@
 #include "wmtp/cli/report.h"
 #include "wmtp/cli/standard_output.h"
 #include "wmtp/cli/stop_signals.h"
+#include "wmtp/cli/terminal.h"
 #include "wmtp/cli/usage_error.h"
 #include "wmtp/comm/launch/launch_env.h"
 #include "wmtp/core/failpoint.h"
 #include "wmtp/core/log.h"
+#include "wmtp/core/log_hook.h"
 #include "wmtp/storage/cut_mappings.h"
 
 namespace wmtp::cli {
@@ -30,6 +32,8 @@ void configure_log(const Session& session) {
                            : session.verbose ? log::Level::debug
                                              : log::Level::info;
   log::configure({.level = level, .json = session.json, .color = session.color_on(STDERR_FILENO)});
+  if (!session.json && reaches_terminal(STDERR_FILENO))
+    log::set_live_screen([] { return terminal_columns(STDERR_FILENO); });
 }
 
 void configure_failpoints() {
@@ -91,6 +95,7 @@ int run(int argc, char** argv, const AddCommands& add) {
   Session session;
   session.json = asks_for_json(argc, argv);
   session.program = argv[0];
+  session.words.assign(argv + 1, argv + argc);
   CLI::App app;
   try {
     watch_launcher();

@@ -3,9 +3,12 @@
 #include <spdlog/sinks/ansicolor_sink.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <mutex>
 #include <nlohmann/json.hpp>
 
+#include "wmtp/core/live_frame.h"
 #include "wmtp/core/log_hook.h"
 #include "wmtp/core/printable.h"
 #include "wmtp/core/time.h"
@@ -18,6 +21,8 @@ struct LogState {
   Options options;
   std::shared_ptr<spdlog::logger> logger;
   std::function<void()> before_line;
+  std::function<std::size_t()> live_columns;
+  bool live_stands = false;
 };
 
 spdlog::level::level_enum spdlog_level(Level level) {
@@ -45,9 +50,34 @@ std::shared_ptr<spdlog::logger> make_logger(const Options& options) {
 }
 
 LogState& log_state() {
-  static LogState instance{
-      .mutex = {}, .options = {}, .logger = make_logger({}), .before_line = {}};
+  static LogState instance{.mutex = {},
+                           .options = {},
+                           .logger = make_logger({}),
+                           .before_line = {},
+                           .live_columns = {},
+                           .live_stands = false};
   return instance;
+}
+
+// Code points, of which a screen shows each in one column (wide ones aside).
+std::string first_columns(std::string text, std::size_t columns) {
+  std::size_t seen = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const bool starts = (static_cast<unsigned char>(text[at]) & 0xC0U) != 0x80U;
+    if (starts && ++seen > columns) return text.substr(0, at);
+  }
+  return text;
+}
+
+void draw_live(std::string_view frame) {
+  std::fwrite(frame.data(), 1, frame.size(), stderr);
+  std::fflush(stderr);
+}
+
+// REQUIRES the lock.
+void erase_live(LogState& s) {
+  if (s.live_stands) draw_live(live_frame({}));
+  s.live_stands = false;
 }
 
 }  // namespace
@@ -71,11 +101,37 @@ void before_each_line(std::function<void()> call) {
   s.before_line = std::move(call);
 }
 
+void set_live_screen(std::function<std::size_t()> columns) {
+  LogState& s = log_state();
+  const std::scoped_lock lock(s.mutex);
+  erase_live(s);
+  s.live_columns = std::move(columns);
+}
+
+bool show_live(std::string_view text) {
+  LogState& s = log_state();
+  const std::scoped_lock lock(s.mutex);
+  if (!s.live_columns || !s.logger->should_log(spdlog::level::info)) return false;
+  if (text.empty()) {
+    erase_live(s);
+    return true;
+  }
+  // The last column stays empty: some terminals wrap when it is written.
+  const std::size_t columns = std::max<std::size_t>(s.live_columns(), 2) - 1;
+  const std::string line = first_columns(printable(text), columns);
+  draw_live(live_frame(std::span(&line, 1)));
+  s.live_stands = true;
+  return true;
+}
+
 void write(Level level, std::string_view module, std::string_view message) {
   const std::string text = printable(message);
   LogState& s = log_state();
   const std::scoped_lock lock(s.mutex);
-  if (s.before_line && s.logger->should_log(spdlog_level(level))) s.before_line();
+  if (s.logger->should_log(spdlog_level(level))) {
+    erase_live(s);
+    if (s.before_line) s.before_line();
+  }
   const std::string rank = s.options.rank >= 0 ? fmt::format("rank {}: ", s.options.rank) : "";
   if (!s.options.json) {
     s.logger->log(spdlog_level(level), "[{}] {}{}", module, rank, text);

@@ -5,13 +5,14 @@
 #include <algorithm>
 
 #include "wmtp/core/log.h"
+#include "wmtp/core/log_hook.h"
 
 namespace wmtp::data {
 
 void Progress::advance(std::uint64_t bytes_done, std::uint64_t new_rows) {
-  constexpr double kInterval_s = 5;
+  constexpr double kRedraw_s = 0.2, kLine_s = 5;
   num_rows_ += new_rows;
-  if (seconds_since(shown_) < kInterval_s) return;
+  if (seconds_since(shown_) < kRedraw_s) return;
   shown_ = Clock::now();
   const double seconds = seconds_since(start_);
   const double rate = static_cast<double>(bytes_done) / seconds;
@@ -22,7 +23,17 @@ void Progress::advance(std::uint64_t bytes_done, std::uint64_t new_rows) {
                         100.0 * static_cast<double>(bytes_done) / static_cast<double>(total_bytes_),
                         format_duration(left));
   }
-  log::info("data", "{}: {}{} rows, {:.1f} MB/s", what_, share, num_rows_, rate / 1e6);
+  const std::string done = fmt::format("{}{} rows, {:.1f} MB/s", share, num_rows_, rate / 1e6);
+  // There is room for a line: the folder may be long, and what moves comes last.
+  const bool shown =
+      log::show_live(fmt::format("{} {}: {}", what_, file_.filename().string(), done));
+  if (shown || seconds_since(told_) < kLine_s) return;
+  told_ = shown_;
+  log::info("data", "{} {}: {}", what_, file_.string(), done);
+}
+
+Progress::~Progress() {
+  log::show_live("");
 }
 
 }  // namespace wmtp::data

@@ -4,19 +4,22 @@
 
 namespace wmtp::run {
 
-training::Numbers evaluate(const EvaluatedParts& parts, comm::Communicator& group) {
+training::Numbers evaluate(const EvaluatedParts& parts, comm::Communicator& group,
+                           const TellBatches& tell) {
   StepReader reader(parts.data.validation_loader(),
                     {static_cast<int>(parts.plan.assemble.model.n_future),
                      parts.model.inv_freq(),
                      {},
                      parts.signals.validation()});
   training::Totals totals = parts.model.step().make_totals();
-  bool begun = false;
+  const std::int64_t num_batches = parts.data.num_validation_batches();
+  std::int64_t num_done = 0;
+  tell(num_done, num_batches);
   while (const auto next = reader.next_evaluation()) {
-    if (!begun) parts.model.objective().begin_evaluation(next->facts);
-    begun = true;
+    if (num_done == 0) parts.model.objective().begin_evaluation(next->facts);
     parts.model.runtime().begin_evaluation();
     parts.model.objective().evaluate(next->batch, totals);
+    tell(++num_done, num_batches);
   }
   const training::Numbers numbers = parts.model.objective().finish_evaluation(totals, group);
   parts.signals.write(parts.signals.mark());

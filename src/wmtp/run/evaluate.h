@@ -1,6 +1,7 @@
 // The model as it is now: on the validation set, and on one batch for people to look at.
 #pragma once
 #include <cstdint>
+#include <functional>
 
 #include "wmtp/run/data/run_data.h"
 #include "wmtp/run/plan/model_plan.h"
@@ -17,8 +18,12 @@ struct EvaluatedParts {
   StageSignals& signals;
 };
 
+// Told before the first batch and after each one.
+using TellBatches = std::function<void(std::int64_t num_done, std::int64_t num_batches)>;
+
 // COLLECTIVE: the numbers of the whole validation set, the same on all ranks. REQUIRES one.
-training::Numbers evaluate(const EvaluatedParts& parts, comm::Communicator& group);
+training::Numbers evaluate(const EvaluatedParts& parts, comm::Communicator& group,
+                           const TellBatches& tell);
 
 // COLLECTIVE: what the stage makes of the first batch, reported where there is a report.
 void show_sample(const EvaluatedParts& parts, std::int64_t step, RunReport* report);

@@ -89,8 +89,11 @@ TrainingEnd run_training(const config::ResolvedConfig& resolved, const TrainingC
   std::vector<std::pair<std::string, std::string>> paths;
   if (end == RunEnd::completed || end == RunEnd::early_stop)
     if (const auto folder = export_final(trainer, resolved.to_yaml(), session))
-      paths.emplace_back("final", folder->string());
-  if (report) report->finished(trainer.state(), status_of(end), paths);
+      paths.emplace_back(tracking::kFinalPath, folder->string());
+  const bool stopped = end == RunEnd::stopped || end == RunEnd::stopped_saved;
+  if (report)
+    report->finished(trainer.state(), status_of(end), paths,
+                     stopped ? context.command_after_stop : context.command_after_end);
   return {end, trainer.state().step};
 }
 

@@ -17,6 +17,8 @@ struct TrainingContext {
   TrainerOptions options;
   tracking::ConsoleOptions console;
   OrderedJson environment;  // environment.json
+  // What to type next, as the end of the run shows it.
+  std::string command_after_end, command_after_stop;
   RunRequests requests;
   // Told of what ends the loop before the run's objects are destroyed: where that takes long, a
   // rank that waits for this one would call it a hang.

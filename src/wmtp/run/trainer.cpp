@@ -245,15 +245,18 @@ void Trainer::read_pending(std::size_t keep, RunReport* report) {
   }
 }
 
-std::optional<training::Numbers> Trainer::validate() {
+std::optional<training::Numbers> Trainer::validate(RunReport* report) {
   if (!data_.validation()) return std::nullopt;
   session_.watchdog().enter("validation", std::chrono::milliseconds(0));
-  return evaluate({plan_, data_, *model_, signals_}, session_.reduce_group());
+  return evaluate({plan_, data_, *model_, signals_}, session_.reduce_group(),
+                  [&](std::int64_t num_done, std::int64_t num_batches) {
+                    if (report) report->validating(state_.step, num_done, num_batches);
+                  });
 }
 
 void Trainer::validate_and_report(RunReport* report) {
   const auto begun = Clock::now();
-  const auto numbers = validate();
+  const auto numbers = validate(report);
   if (!numbers) return;
   record_validation(config_, *numbers, state_);
   if (report) report->validation(state_.step, *numbers, seconds_since(begun));

@@ -42,7 +42,7 @@ class Trainer {
   RunEnd run(RunReport* report, const RunRequests& requests);
 
   // COLLECTIVE: the validation set as it scores now; nothing without one.
-  std::optional<training::Numbers> validate();
+  std::optional<training::Numbers> validate(RunReport* report);
 
   struct Resumption {
     std::string name;

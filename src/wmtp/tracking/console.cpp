@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "wmtp/core/live_frame.h"
 #include "wmtp/core/log_hook.h"
 #include "wmtp/core/time.h"
 
@@ -12,6 +13,7 @@ namespace {
 
 constexpr double kShortestRedraw_s = 0.2;  // at most 5 redraws a second
 constexpr double kLongestSilence_s = 60;
+constexpr double kValidatingLine_s = 10;
 
 double steady_seconds() {
   return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
@@ -77,8 +79,20 @@ void Console::step(const Progress& progress) {
   }
 }
 
+void Console::validating(const ValidationProgress& at) {
+  const std::scoped_lock lock(mutex_);
+  const double now = options_.now_s();
+  if (options_.mode == ConsoleMode::bar) return draw_bar(now, at);
+  if (options_.mode != ConsoleMode::lines) return;
+  if (!validating_told_s_) validating_told_s_ = now;
+  if (now - *validating_told_s_ < kValidatingLine_s) return;
+  validating_told_s_ = now;
+  say(validating_line(at));
+}
+
 void Console::validation(const Validation& validation) {
   const std::scoped_lock lock(mutex_);
+  validating_told_s_.reset();
   eta_.add_validation(validation.seconds);
   tell(validation_line(validation), "eval", validation_json(validation));
 }
@@ -100,6 +114,7 @@ void Console::finished(const RunSummary& summary) {
   const std::scoped_lock lock(mutex_);
   if (json()) return say_json("result", to_json(summary));
   say(completion_line(summary));
+  say("\n" + outcome_table(summary).text(options_.style.color));
   say("\n" + summary_table(summary).text(options_.style.color));
 }
 
@@ -138,33 +153,30 @@ bool Console::line_is_due(const Progress& progress, double now) {
          now - last_line_s_ >= kLongestSilence_s;
 }
 
-void Console::draw_bar(double now) {
+void Console::draw_bar(double now, const std::optional<ValidationProgress>& validating) {
   if (last_draw_s_ && now - *last_draw_s_ < kShortestRedraw_s) return;
   last_draw_s_ = now;
   BarState state{.stage = options_.stage,
-                 .progress = *last_,
-                 .eta_s = eta_.remaining_s(last_->remaining),
+                 .progress = last_.value_or(Progress{}),
+                 .validating = validating,
+                 .eta_s = last_ ? eta_.remaining_s(last_->remaining) : std::nullopt,
                  .next_save_eta_s = {},
                  .saved_step = saved_step_,
                  .saved_age_s = now - saved_at_s_};
-  if (last_->next_save_step)
+  if (last_ && last_->next_save_step)
     state.next_save_eta_s = eta_.remaining_s({.num_steps = *last_->next_save_step - last_->step});
-  if (last_->next_save_s)
+  if (last_ && last_->next_save_s)
     state.next_save_eta_s = std::max(
         0.0, std::min(*last_->next_save_s, state.next_save_eta_s.value_or(*last_->next_save_s)));
-  const auto lines = bar_lines(state, options_.style);
-  // Over the old bar rather than erase and draw: nothing flickers.
-  std::string text = bar_height_ == 0 ? "" : fmt::format("\x1b[{}A", bar_height_);
-  for (const std::string& line : lines) text += "\r\x1b[2K" + line + "\n";
-  text += "\x1b[J";
-  bar_height_ = lines.size();
-  out_ << text << std::flush;
+  BarStyle style = options_.style;
+  if (options_.columns) style.columns = options_.columns();
+  out_ << live_frame(bar_lines(state, style)) << std::flush;
+  bar_stands_ = true;
 }
 
 void Console::erase_bar() {
-  if (bar_height_ == 0) return;
-  out_ << fmt::format("\x1b[{}A\r\x1b[J", bar_height_) << std::flush;
-  bar_height_ = 0;
+  if (bar_stands_) out_ << live_frame({}) << std::flush;
+  bar_stands_ = false;
 }
 
 }  // namespace wmtp::tracking

@@ -1,7 +1,7 @@
 // A run as seen on the console: a live bar on a terminal, plain lines elsewhere, JSON Lines with
 // --json. Rank 0 only. The trainer reports every step; the console decides what is shown: the bar
 // at most 5 times a second, lines every `log_interval` steps and at least once a minute while steps
-// complete.
+// complete. A validation that takes long is told as well.
 #pragma once
 #include <functional>
 #include <mutex>
@@ -36,6 +36,8 @@ ConsoleMode choose_mode(config::Progress wanted, const ConsoleFacts& facts);
 struct ConsoleOptions {
   ConsoleMode mode = ConsoleMode::lines;
   BarStyle style = {};  // its colour flag is that of all texts
+  // Of the screen, asked before each drawing: it may be resized. Empty: style.columns.
+  std::function<std::size_t()> columns = {};
   std::int64_t log_interval = 10;
   std::string stage = {};
   // Monotonic seconds; empty: the steady clock.
@@ -53,11 +55,13 @@ class Console {
   void resumed(const Resumed& resumed);
   void sample(const DecodedSample& sample);  // before step 1
   void step(const Progress& progress);
+  void validating(const ValidationProgress& at);  // before its first batch and after each
   void validation(const Validation& validation);
   void saving(std::int64_t step);
   void saved(const SavedCheckpoint& saved);
-  void finished(const RunSummary& summary);  // the last line and the table
-  void text(std::string_view line);          // any other line; not shown with --json
+  // The end: how it went and what to type next, then the numbers.
+  void finished(const RunSummary& summary);
+  void text(std::string_view line);  // any other line; not shown with --json
 
   std::optional<double> eta_s() const;  // to the end, as of the last step
 
@@ -65,7 +69,7 @@ class Console {
   void say(std::string_view line);  // takes the bar off first
   void say_json(std::string_view type, const OrderedJson& fields);
   void tell(std::string_view line, std::string_view type, const OrderedJson& fields);
-  void draw_bar(double now);
+  void draw_bar(double now, const std::optional<ValidationProgress>& validating = {});
   void erase_bar();
   bool line_is_due(const Progress& progress, double now);
   bool json() const { return options_.mode == ConsoleMode::json; }
@@ -77,8 +81,8 @@ class Console {
   std::optional<Progress> last_;
   std::optional<std::int64_t> saved_step_;
   double saved_at_s_ = 0, last_line_s_ = 0;
-  std::optional<double> last_draw_s_;
-  std::size_t bar_height_ = 0;  // lines on the screen now
+  std::optional<double> last_draw_s_, validating_told_s_;
+  bool bar_stands_ = false;
 };
 
 }  // namespace wmtp::tracking

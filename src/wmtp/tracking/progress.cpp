@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "wmtp/core/time.h"
 #include "wmtp/tracking/append_file.h"
 
@@ -34,6 +36,11 @@ std::string validation_line(const Validation& v) {
   if (v.perplexity) line += fmt::format(" | ppl: {:.3f}", *v.perplexity);
   for (const auto& [name, value] : v.others) line += fmt::format(" | {}: {:.4g}", name, value);
   return line;
+}
+
+std::string validating_line(const ValidationProgress& at) {
+  return fmt::format("Step {} Validating: {} of {} batches ({} %)", at.step, at.num_done,
+                     at.num_batches, 100 * at.num_done / std::max<std::int64_t>(at.num_batches, 1));
 }
 
 std::string saving_line(std::int64_t step) {

@@ -37,6 +37,12 @@ struct Validation {
   double seconds = 0;
 };
 
+// A validation that is under way.
+struct ValidationProgress {
+  std::int64_t step = 0;
+  std::int64_t num_done = 0, num_batches = 0;  // of this rank; all ranks have as many
+};
+
 struct SavedCheckpoint {
   std::int64_t step = 0;
   std::string name = {};  // <model>-<step>steps
@@ -52,6 +58,7 @@ struct Resumed {
 // The lines of docs/config.md without line feed. `Loss:` is a contract: log watchers match it.
 std::string step_line(const Progress& progress, std::optional<double> eta_s);
 std::string validation_line(const Validation& validation);
+std::string validating_line(const ValidationProgress& at);
 std::string saving_line(std::int64_t step);
 std::string saved_line(const SavedCheckpoint& saved);
 std::string resumed_line(const Resumed& resumed);

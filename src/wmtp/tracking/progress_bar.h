@@ -1,5 +1,6 @@
-// The text of the progress display on a terminal: as many lines as the fields need, none of them
-// wider than the screen. A pure function of its input.
+// The text of the progress display on a terminal: where the run is on one line, its numbers on at
+// most two, none of them wider than the screen. What does not fit is left out, the least important
+// first. A pure function of its input.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -14,8 +15,9 @@ namespace wmtp::tracking {
 struct BarState {
   std::string stage = {};
   Progress progress = {};
-  std::optional<double> eta_s = {};            // to the end
-  std::optional<double> next_save_eta_s = {};  // to the next checkpoint
+  std::optional<ValidationProgress> validating = {};  // where one is under way, its share is shown
+  std::optional<double> eta_s = {};                   // to the end
+  std::optional<double> next_save_eta_s = {};         // to the next checkpoint
   std::optional<std::int64_t> saved_step = {};
   double saved_age_s = 0;
 };

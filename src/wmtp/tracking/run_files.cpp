@@ -115,22 +115,31 @@ std::string completion_line(const RunSummary& summary) {
   return line;
 }
 
+Table outcome_table(const RunSummary& summary) {
+  Table table({"", ""});
+  table.add_row({"status", fmt::format("{}, {} of {} steps", summary.status, summary.step,
+                                       summary.num_steps)});
+  if (summary.best)
+    table.add_row({"best " + summary.best->metric,
+                   fmt::format("{:.5g} at step {}", summary.best->value, summary.best->step)});
+  for (const auto& [name, path] : summary.paths)
+    if (name == kFinalPath) table.add_row({name, visible(path)});
+  if (!summary.next.empty()) table.add_row({"next", visible(summary.next)});
+  return table;
+}
+
 Table summary_table(const RunSummary& summary) {
   Table table({"", ""});
   table.add_row({"run", summary.experiment});
   table.add_row({"stage", summary.stage});
   for (const auto& [name, text] : summary.labels.shown()) table.add_row({name, visible(text)});
-  table.add_row({"status", summary.status});
-  table.add_row({"steps", fmt::format("{} of {}", summary.step, summary.num_steps)});
-  if (summary.best)
-    table.add_row({"best " + summary.best->metric,
-                   fmt::format("{:.5g} at step {}", summary.best->value, summary.best->step)});
   for (const auto& [name, value] : summary.last)
     table.add_row({name, fmt::format("{:.5g}", value)});
   for (const auto& [name, seconds] : summary.timings_s)
     table.add_row({name, format_duration(seconds)});
   for (const auto& [name, count] : summary.counts) table.add_row({name, std::to_string(count)});
-  for (const auto& [name, path] : summary.paths) table.add_row({name, path});
+  for (const auto& [name, path] : summary.paths)
+    if (name != kFinalPath) table.add_row({name, path});
   return table;
 }
 

@@ -21,6 +21,7 @@ inline constexpr const char* kSamplesFile = "samples.jsonl";
 inline constexpr const char* kHistogramsFile = "histograms.jsonl";
 inline constexpr const char* kEnvironmentFile = "environment.json";
 inline constexpr const char* kSummaryFile = "summary.json";
+inline constexpr const char* kFinalPath = "final";  // among RunSummary::paths
 
 struct Histogram {
   std::int64_t step = 0;
@@ -56,6 +57,7 @@ struct RunSummary {
   std::vector<std::pair<std::string, std::string>> paths = {};  // "final" -> runs/x/final
   NamedValues timings_s = {};  // "training", "validation", "saving"
   std::vector<std::pair<std::string, std::int64_t>> counts = {};  // "tokens", "samples", "restarts"
+  std::string next = {};  // what to type next; for the console alone
 };
 
 class RunFiles {
@@ -75,7 +77,10 @@ class RunFiles {
 OrderedJson to_json(const RunSummary& summary);
 // `Training completed: step 3000, best val/loss 0.941 at 2800`, without line feed.
 std::string completion_line(const RunSummary& summary);
-Table summary_table(const RunSummary& summary);  // what the console shows below it
+// What the console shows below it: how the run ended, its best, its model and the next command;
+// then the rest.
+Table outcome_table(const RunSummary& summary);
+Table summary_table(const RunSummary& summary);
 
 // Counts `values` into `num_bins` equal bins from the smallest to the largest finite one.
 Histogram make_histogram(std::string name, std::int64_t step, const std::vector<double>& values,

@@ -9,11 +9,13 @@
 #include "wmtp/cli/config_flags.h"
 #include "wmtp/cli/config_run.h"
 #include "wmtp/cli/launcher/launch_notes.h"
+#include "wmtp/cli/next_command.h"
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/cli/report.h"
 #include "wmtp/cli/run_folder.h"
 #include "wmtp/cli/standard_output.h"
 #include "wmtp/cli/stop_signals.h"
+#include "wmtp/cli/terminal.h"
 #include "wmtp/cli/versions.h"
 #include "wmtp/core/checksum.h"
 #include "wmtp/core/json.h"
@@ -63,11 +65,11 @@ OrderedJson environment_of(const comm::ProcessGroupSession& group, c10::Device d
 }
 
 tracking::ConsoleOptions console_options(const Session& session, const config::Config& config) {
-  const bool terminal = ::isatty(STDOUT_FILENO) != 0;
   tracking::ConsoleOptions options;
-  options.mode = tracking::choose_mode(
-      config.logging.progress,
-      {session.json, terminal, comm::process_environment()("SLURM_JOB_ID").has_value()});
+  options.mode = tracking::choose_mode(config.logging.progress,
+                                       {session.json, reaches_terminal(STDOUT_FILENO),
+                                        comm::process_environment()("SLURM_JOB_ID").has_value()});
+  options.columns = [] { return terminal_columns(STDOUT_FILENO); };
   options.style.color = session.color_on(STDOUT_FILENO);
   options.log_interval = config.training.log_interval;
   options.stage = config::name_of(config.experiment.stage);
@@ -153,6 +155,10 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
   if (leads) {
     context.console = console_options(session, config);
     context.environment = environment_of(group, device);
+    context.command_after_end = command_after_end(config.runtime.run_dir);
+    context.command_after_stop = command_after_stop(
+        {session.words, group.world(), comm::process_environment()(kNotesVariable).has_value(),
+         config.checkpoint.resume.kind == config::ResumeFrom::Kind::automatic});
   }
   context.requests = {.stop = [&stop] { return stop.requested(); },
                       .save_now = [&stop] { return stop.save_requested(); }};

@@ -98,6 +98,7 @@ int Attempt::run(const Pipe& parent_pipe, int restart_count, const std::string& 
     state.out.finish();
     state.err.finish();
   }
+  for (Console* console : {&output_.out(), &output_.err()}) console->erase_drawing();
   output_.pump();
   return failed_code_.value_or(0);
 }

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "wmtp/core/live_frame.h"
+
 namespace wmtp::cli {
 namespace {
 
@@ -23,10 +25,11 @@ bool writable(int fd) {
 
 }  // namespace
 
-Console::Console(int fd) : fd_(fd), regular_(is_regular(fd)) {}
+Console::Console(int fd) : fd_(fd), regular_(is_regular(fd)), terminal_(::isatty(fd) == 1) {}
 
 void Console::write(int source, std::string_view prefix, std::string_view piece) {
   if (broken_ || piece.empty()) return;
+  erase_drawing();
   if (open_source_ != -1 && open_source_ != source) {
     queue_ += '\n';
     open_source_ = -1;
@@ -34,6 +37,19 @@ void Console::write(int source, std::string_view prefix, std::string_view piece)
   if (open_source_ == -1) queue_ += prefix;
   queue_ += piece;
   open_source_ = piece.back() == '\n' ? -1 : source;
+}
+
+void Console::draw(std::string_view frame) {
+  if (broken_ || !terminal_) return;
+  if (open_source_ != -1) queue_ += '\n';
+  open_source_ = -1;
+  queue_ += frame;
+  drawing_stands_ = true;
+}
+
+void Console::erase_drawing() {
+  if (drawing_stands_ && !broken_) queue_ += kEraseBelow;
+  drawing_stands_ = false;
 }
 
 std::size_t Console::write_some() {

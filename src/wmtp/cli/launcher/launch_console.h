@@ -14,7 +14,12 @@ class Console {
 
   // Appends a piece of one line of `source`; a piece without line feed leaves the line open. While
   // a line is open its source goes on without `prefix`; another source first ends the line.
+  // A drawing of rank 0 that stands is erased first.
   void write(int source, std::string_view prefix, std::string_view piece);
+  // A drawing (core/live_frame.h), whole: it ends an open line, and is dropped where there is no
+  // terminal.
+  void draw(std::string_view frame);
+  void erase_drawing();
 
   void pump();  // hands over what the descriptor takes at once
   bool pending() const { return head_ < queue_.size(); }
@@ -34,6 +39,8 @@ class Console {
   std::string queue_;
   std::size_t head_ = 0;
   int open_source_ = -1;
+  bool terminal_;
+  bool drawing_stands_ = false;
 };
 
 }  // namespace wmtp::cli

@@ -41,6 +41,16 @@ void LinePrefixer::complete(std::string_view line) {
 }
 
 void LinePrefixer::feed(std::string_view bytes, Clock::time_point now) {
+  frames_.add(bytes);
+  while (const auto piece = frames_.next()) {
+    if (!piece->is_frame)
+      feed_text(piece->bytes, now);
+    else if (route_.show == Show::everything)
+      route_.console->draw(piece->bytes);
+  }
+}
+
+void LinePrefixer::feed_text(std::string_view bytes, Clock::time_point now) {
   while (!bytes.empty()) {
     const std::size_t end = bytes.find('\n');
     if (end == std::string_view::npos) break;
@@ -75,6 +85,7 @@ void LinePrefixer::flush_partial(Clock::time_point now) {
 }
 
 void LinePrefixer::finish() {
+  feed_text(frames_.rest(), Clock::now());
   if (partial_.empty()) return;
   partial_ += '\n';
   complete(partial_);

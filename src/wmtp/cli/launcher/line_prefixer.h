@@ -1,10 +1,12 @@
 // Turns the bytes one rank writes to one stream into whole, prefixed lines on the launcher's
-// console and a complete copy in the rank's log file.
+// console and a complete copy in the rank's log file. Drawings (core/live_frame.h) go to the
+// console alone, each as a whole.
 #pragma once
 #include <chrono>
 #include <string>
 #include <string_view>
 
+#include "wmtp/cli/launcher/frame_splitter.h"
 #include "wmtp/cli/launcher/launch_console.h"
 #include "wmtp/core/time.h"
 
@@ -25,7 +27,7 @@ class LinePrefixer {
     Console* console = nullptr;  // BORROWS
     Console* log = nullptr;      // BORROWS; null: no copy
     Show show = Show::everything;
-    bool pass_through = false;  // bytes at once, for a progress bar on a terminal
+    bool pass_through = false;  // bytes at once, for a rank that has the terminal to itself
   };
 
   explicit LinePrefixer(Route route) : route_(std::move(route)) {}
@@ -38,10 +40,12 @@ class LinePrefixer {
   bool blocked() const { return route_.show != Show::nothing && route_.console->full(); }
 
  private:
+  void feed_text(std::string_view bytes, Clock::time_point now);
   void complete(std::string_view line);
   void show(std::string_view line);
 
   Route route_;
+  FrameSplitter frames_;
   std::string partial_;          // the line so far
   std::size_t shown_bytes_ = 0;  // of it
   Clock::time_point waiting_since_{};

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>
@@ -42,6 +43,13 @@ std::string clock_time() {
   return fmt::format("{:02}:{:02}:{:02}", local.tm_hour, local.tm_min, local.tm_sec);
 }
 
+bool are_one_device() {
+  struct stat out {
+  }, err{};
+  return ::fstat(STDOUT_FILENO, &out) == 0 && ::fstat(STDERR_FILENO, &err) == 0 &&
+         out.st_rdev == err.st_rdev;
+}
+
 std::string_view level_name(log::Level level) {
   switch (level) {
     case log::Level::debug:
@@ -62,6 +70,7 @@ RankOutput::RankOutput(const LaunchOptions& options)
     : options_(options),
       out_is_terminal_(::isatty(STDOUT_FILENO) == 1),
       err_is_terminal_(::isatty(STDERR_FILENO) == 1),
+      one_terminal_(out_is_terminal_ && err_is_terminal_ && are_one_device()),
       out_(STDOUT_FILENO),
       err_(STDERR_FILENO) {
   if (options.log_dir.empty()) return;
@@ -80,7 +89,7 @@ LinePrefixer RankOutput::make_prefixer(int rank, bool is_stderr) {
   LinePrefixer::Route route;
   route.source = rank * 2 + (is_stderr ? 1 : 0);
   route.prefix = bar || bare_records ? "" : fmt::format("[rank {}] ", rank);
-  route.console = is_stderr ? &err_ : &out_;
+  route.console = is_stderr ? &err() : &out_;
   route.log = logs_.empty() ? nullptr : logs_[static_cast<std::size_t>(rank)].console.get();
   route.show = rank == 0 || options_.tee_all ? Show::everything
                : is_stderr                   ? Show::problems
@@ -103,8 +112,8 @@ void RankOutput::notice(log::Level level, std::string_view text) {
   } else {
     line = fmt::format("{} {} [launch] {}\n", clock_time(), level_name(level), text);
   }
-  err_.write(kLauncherSource, "", line);
-  err_.pump();
+  err().write(kLauncherSource, "", line);
+  err().pump();
 }
 
 void RankOutput::mark_attempt(int restart_count) {

@@ -26,7 +26,9 @@ class RankOutput {
   void pump();
   bool pending() const { return out_.pending() || err_.pending(); }
   Console& out() { return out_; }
-  Console& err() { return err_; }
+  // Where both are one terminal, all goes through one console: nothing gets between the parts of a
+  // line or a drawing.
+  Console& err() { return one_terminal_ ? out_ : err_; }
 
  private:
   struct LogFile {
@@ -36,7 +38,7 @@ class RankOutput {
   };
 
   const LaunchOptions& options_;
-  bool out_is_terminal_, err_is_terminal_;
+  bool out_is_terminal_, err_is_terminal_, one_terminal_;
   Console out_, err_;
   std::vector<LogFile> logs_;
 };

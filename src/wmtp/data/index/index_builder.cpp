@@ -198,7 +198,7 @@ IndexReport build_index(const IndexRequest& request) {
   auto fingerprint = std::async(std::launch::async, [&] { return fingerprint_file(request.file); });
   LineChunkSource source(request.file, request.bad_lines.max_line_bytes);
   IndexWriter writer(request);
-  Progress progress(fmt::format("indexing {}", request.file.string()), source.file_bytes());
+  Progress progress("indexing", request.file, source.file_bytes());
   ordered_parallel<LineChunk>(
       request.num_threads, [&](LineChunk& chunk) { return source.next(chunk); },
       [&](const LineChunk& chunk) {

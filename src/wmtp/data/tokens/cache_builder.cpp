@@ -160,7 +160,7 @@ CacheReport build_cache(const CacheRequest& request, const std::filesystem::path
   CacheReport report;
   report.path = path;
   report.source_bytes = stamp_of(request.file).bytes;
-  Progress progress(fmt::format("tokenizing {}", request.file.string()), report.source_bytes);
+  Progress progress("tokenizing", request.file, report.source_bytes);
   const auto run = [&](auto source, auto item, auto encode) {
     ordered_parallel<decltype(item)>(
         request.num_threads, [&](auto& input) { return source.next(input); }, encode,

@@ -88,6 +88,12 @@ std::unique_ptr<data::Loader> RunData::validation_loader() const {
       std::make_unique<data::ValidationPlanner>(validation_, shape_, num_heads_), loader_options());
 }
 
+std::int64_t RunData::num_validation_batches() const {
+  const auto world = static_cast<std::uint64_t>(shape_.world_size);
+  const std::uint64_t largest_share = (validation_->size() + world - 1) / world;
+  return static_cast<std::int64_t>((largest_share + shape_.batch_size - 1) / shape_.batch_size);
+}
+
 std::unique_ptr<data::Loader> RunData::file_order_loader() const {
   return std::make_unique<data::Loader>(
       std::make_unique<FileOrder>(*train_, num_begun_epochs(), shape_, num_heads_),

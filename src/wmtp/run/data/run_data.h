@@ -36,6 +36,7 @@ class RunData {
   // From `at` to the end of the run.
   std::unique_ptr<data::Loader> train_loader(const data::Cursor& at) const;
   std::unique_ptr<data::Loader> validation_loader() const;
+  std::int64_t num_validation_batches() const;  // of each rank
   // The training set once, in file order (file_order.h).
   std::unique_ptr<data::Loader> file_order_loader() const;
   // Optimizer steps from `at` to the end, max_steps aside.

@@ -215,7 +215,8 @@ void RunReport::sample(std::int64_t step, const training::DeviceBatch& batch,
 }
 
 void RunReport::finished(const TrainState& state, std::string status,
-                         const std::vector<std::pair<std::string, std::string>>& paths) {
+                         const std::vector<std::pair<std::string, std::string>>& paths,
+                         std::string next) {
   sinks_.flush();
   tracking::RunSummary summary;
   summary.experiment = config_.experiment.name;
@@ -241,6 +242,7 @@ void RunReport::finished(const TrainState& state, std::string status,
                     {"checkpoints", num_saves_},
                     {"failed saves", num_failed_saves_},
                     {"skipped saves", num_left_out_saves_}};
+  summary.next = std::move(next);
   // A run that was finished before keeps the summary of the start that did the work.
   if (training_s_ > 0 || !std::filesystem::exists(config_.runtime.run_dir / "summary.json"))
     files_.summary(summary);

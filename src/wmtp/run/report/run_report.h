@@ -54,6 +54,9 @@ class RunReport {
   RunReport(const config::Config& config, tracking::Console& console, RunFacts facts);
 
   void step(const StepRecord& record);
+  void validating(std::int64_t step, std::int64_t num_done, std::int64_t num_batches) {
+    console_.validating({step, num_done, num_batches});
+  }
   void validation(std::int64_t step, const training::Numbers& numbers, double seconds);
   // What the stage makes of a batch: decoded documents and a histogram of their weights.
   void sample(std::int64_t step, const training::DeviceBatch& batch,
@@ -62,8 +65,9 @@ class RunReport {
   void saving(std::int64_t step) { console_.saving(step); }
   void saved(const SaveOutcome& outcome);
   void skipped_save(std::int64_t step, bool tell);  // a save that found the writer busy
+  // `next`: what to type next, for the console.
   void finished(const TrainState& state, std::string status,
-                const std::vector<std::pair<std::string, std::string>>& paths);
+                const std::vector<std::pair<std::string, std::string>>& paths, std::string next);
 
  private:
   struct Utilization {
