@@ -9,7 +9,7 @@ export CCACHE_DIR     ?= $(CACHE)/ccache
 export CCACHE_MAXSIZE ?= 5G
 
 .NOTPARALLEL:
-.PHONY: help setup setup-python setup-tests configure build program demo test test-isa sanitize tidy bench bench-build soak lint \
+.PHONY: help setup setup-python setup-tests configure build program install demo test test-isa sanitize tidy bench bench-build soak lint \
         format bundle clean
 
 help:  ## This list
@@ -35,6 +35,10 @@ build: setup  ## Configure and build everything
 program: setup  ## Configure and build what users run (bin/wmtp and, where nvcc is, the GPU plugin), no tests
 	@$(MAKE) --no-print-directory configure
 	@tools/compile $(BUILD) program $(JOBS)
+
+PREFIX ?= $(HOME)/.local
+install: program  ## Put wmtp into PREFIX/bin (~/.local/bin), with its libraries in PREFIX/lib/wmtp
+	@packaging/install.sh --build $(BUILD) --prefix "$(PREFIX)"
 
 demo: program  ## Set up, build, and train all four stages on a tiny corpus (under 2 minutes after the build)
 	@tools/demo $(BUILD)

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Makes dist/wmtp-<version>-linux-x86_64/, a folder that runs anywhere torch 2.11.0 is installed:
 #   bin/wmtp  bin/wmtp-bench, lib/libwmtp_cuda.so (if built)  lib/*.so (ours)  lib/site-packages -> the target's  link-torch.sh
+#   share/wmtp/configs
 # --build DIR          build folder to take from (build)
 # --out DIR            where to put the folder (dist)
 # --site-packages DIR  makes the link now; else run link-torch.sh on the target
@@ -72,6 +73,8 @@ ldd "${programs[@]}" | awk '$2 == "=>" && $3 ~ /^\// {print $1, $3}' | sort -u |
 done
 
 cp LICENSE README.md "$stage/"
+mkdir -p "$stage/share/wmtp"
+cp -r configs "$stage/share/wmtp/"  # defaults.yaml is the layer below a configuration that has none beside it
 cp packaging/link-torch.sh "$stage/"
 [ -z "$site_packages" ] || ln -s "$site_packages" "$stage/lib/site-packages"
 

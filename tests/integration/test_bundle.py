@@ -41,6 +41,27 @@ def test_link_torch_refuses_a_python_without_torch(bundle):
     assert done.returncode == 1 and "has no torch" in done.stderr
 
 
+def test_an_installation_runs_from_its_prefix_with_its_own_libraries_and_defaults(tmp_path):
+    words = [ROOT / "packaging/install.sh", "--build", BUILD, "--prefix", tmp_path / "a b"]
+    for _ in range(2):  # the second one replaces the first
+        done = subprocess.run(words, capture_output=True, text=True)
+        assert done.returncode == 0 and f"[install] {tmp_path}/a b/bin/wmtp\n" in done.stdout, done.stderr
+    env = {"PATH": f"{tmp_path}/a b/bin:/usr/bin:/bin", "HOME": str(tmp_path)}
+    done = subprocess.run(["wmtp", "version"], capture_output=True, text=True, cwd=tmp_path, env=env)
+    assert re.search(r"LibTorch +2\.11\.0", done.stdout), done.stderr
+    mapped = subprocess.run(["ldd", tmp_path / "a b/bin/wmtp"], capture_output=True, text=True).stdout
+    assert "not found" not in mapped and f"{tmp_path}/a b/lib/wmtp/bin/../lib/" in mapped
+    assert str(ROOT) not in mapped
+    (tmp_path / "run.yaml").write_text(
+        "experiment: {name: x, stage: baseline}\nmodels: {policy: {path: micro, init: random}}\n"
+        "dataset: {train: rows.jsonl}\ntraining: {learning_rate: 1.0e-4}\n")
+    done = subprocess.run(["wmtp", "validate", "--config", "run.yaml", "--no-check-paths", "--resolved", "--origins"],
+                          capture_output=True, text=True, cwd=tmp_path, env=env)
+    assert done.returncode == 0 and "lib/wmtp/share/wmtp/configs/defaults.yaml" in done.stdout, done.stdout + done.stderr
+    dry = subprocess.run(["make", "-n", "install", "PREFIX=/opt/x"], capture_output=True, text=True, cwd=ROOT).stdout
+    assert 'packaging/install.sh --build build --prefix "/opt/x"' in dry
+
+
 def test_takes_the_named_programs_and_refuses_one_that_is_not_there(tmp_path):
     """Small stand-ins: a whole bundle with tests costs seconds, and what is asked here is which programs come along."""
     (tmp_path / "build/bin").mkdir(parents=True)
