@@ -3,13 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <sstream>
+
 #include "wmtp/cli/command.h"
 #include "wmtp/cli/usage_error.h"
 
 namespace wmtp::cli {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Ge;
 using ::testing::HasSubstr;
+using ::testing::Le;
 
 class Program : public ::testing::Test {
  protected:
@@ -36,12 +42,42 @@ class Program : public ::testing::Test {
   Session session_;
 };
 
-void expect_helpful(const CLI::App& command) {
-  const std::string page = help_text(command, false);
-  EXPECT_FALSE(command.get_description().empty()) << full_name(command);
-  if (visible_commands(command).empty()) {
-    EXPECT_THAT(page, HasSubstr("Example")) << full_name(command) << " has no example";
+// The words of an example up to what is the shell's.
+std::vector<std::string> words_of(const std::string& example) {
+  std::istringstream stream(example.substr(0, example.find_first_of("<>")));
+  std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
+  words.erase(words.begin());
+  return words;
+}
+
+// The command that an example calls, itself or through `wmtp launch`.
+std::string called_by(const std::vector<std::string>& words) {
+  CLI::App app;
+  Session session;
+  set_up_program(app, session);
+  add_commands(app, session);
+  std::vector<std::string> rest(words.rbegin(), words.rend());
+  try {
+    app.parse(rest);
+  } catch (const CLI::CallForHelp&) {
   }
+  const auto command = std::find(words.begin(), words.end(), "--");
+  return command == words.end() ? full_name(chosen_command(app))
+                                : called_by({command + 1, words.end()});
+}
+
+void expect_helpful(const CLI::App& command) {
+  const std::string page = help_text(command, false), name = full_name(command);
+  EXPECT_FALSE(command.get_description().empty()) << name;
+  std::istringstream footer(command.get_footer());
+  std::size_t num_examples = 0;
+  for (std::string line; std::getline(footer, line); ++num_examples) {
+    std::string called;
+    EXPECT_NO_THROW(called = called_by(words_of(line))) << line;
+    EXPECT_TRUE(called == name || called.starts_with(name + " ") || name == "wmtp launch") << line;
+    EXPECT_THAT(page, HasSubstr(line));
+  }
+  EXPECT_THAT(num_examples, AllOf(Ge(2U), Le(3U))) << name;
   for (const CLI::Option* flag : visible_flags(command))
     EXPECT_FALSE(flag->get_description().empty()) << full_name(command) << " " << flag->get_name();
   for (const CLI::App* inner : visible_commands(command)) expect_helpful(*inner);

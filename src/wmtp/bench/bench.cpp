@@ -14,6 +14,10 @@ void add_bench(CLI::App& app, cli::Session& session) {
   CLI::App* bench =
       app.add_subcommand("bench", "Measure this machine with random weights and data");
   bench->group(cli::kProgramGroup);
+  bench->footer(
+      "  wmtp bench step --preset small --batch 4 --seq 256\n"
+      "  wmtp launch --nproc 2 -- bench comm --max-mib 64\n"
+      "  wmtp bench data --megabytes 64");
   bench->require_subcommand(1);
   add_bench_step(*bench, session);
   add_bench_comm(*bench, session);

@@ -68,6 +68,7 @@ void add_bench_checkpoint(CLI::App& bench, cli::Session& session) {
   CLI::App* command = bench.add_subcommand(
       "checkpoint", "Saves against memcpy and plain writes, and what they cost a run");
   command->footer(
+      "  wmtp bench checkpoint --out /scratch/bench\n"
       "  wmtp bench checkpoint --out /scratch/bench --preset small --steps 40 --every 40");
   const auto flags = std::make_shared<CheckpointFlags>();
   command->add_option("--out", flags->out, "Folder to write to; two checkpoints stay in it")

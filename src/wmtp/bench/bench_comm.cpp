@@ -41,7 +41,9 @@ int bench_comm(const cli::Session& session, const CommFlags& flags) {
 void add_bench_comm(CLI::App& bench, cli::Session& session) {
   CLI::App* command =
       bench.add_subcommand("comm", "Collectives of all ranks by size; one JSON line each");
-  command->footer("  wmtp launch --nproc 4 -- bench comm --max-mib 64");
+  command->footer(
+      "  wmtp launch --nproc 4 -- bench comm --max-mib 64\n"
+      "  wmtp launch --nproc 2 -- bench comm --device cpu --backend gloo");
   const auto flags = std::make_shared<CommFlags>();
   command->add_option("--max-mib", flags->max_mib, "Largest tensor")->check(CLI::Range(1, 65536));
   command->add_option("--device", flags->device, "auto, cuda or cpu");

@@ -233,6 +233,9 @@ void add_bench_data(CLI::App& bench, cli::Session& session) {
   const auto flags = std::make_shared<BenchDataFlags>();
   CLI::App* command =
       bench.add_subcommand("data", "Reading, indexing, drawing and loading; one JSON line each");
+  command->footer(
+      "  wmtp bench data --megabytes 64\n"
+      "  wmtp bench data --folder /scratch/rows --threads 4 --repeats 3");
   command->add_option("--megabytes", flags->megabytes, "Size of the generated files")
       ->check(CLI::Range(1, 100000));
   command->add_option("--threads", flags->num_threads, "Of index and tokenize")

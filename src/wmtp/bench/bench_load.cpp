@@ -77,7 +77,9 @@ void add_bench_load(CLI::App& bench, cli::Session& session) {
       bench.add_subcommand("load", "Load a model folder's weights and show speed and memory");
   auto path = std::make_shared<std::string>();
   command->add_option("path", *path, "Model folder")->required()->type_name("PATH");
-  command->footer("  wmtp bench load models/llama");
+  command->footer(
+      "  wmtp bench load models/llama\n"
+      "  wmtp --json bench load models/llama");
   command->callback(
       [path, &session] { session.run = [path, &session] { return bench_load(*path, session); }; });
 }

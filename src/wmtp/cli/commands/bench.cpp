@@ -26,6 +26,10 @@ void add_bench(CLI::App& app, Session& session) {
   CLI::App* bench =
       app.add_subcommand("bench", "Measure this machine with random weights and data");
   bench->group(kProgramGroup);
+  bench->footer(
+      "  wmtp bench step --preset small --batch 4 --seq 256\n"
+      "  wmtp launch --nproc 2 -- bench comm --max-mib 64\n"
+      "  wmtp bench --help");
   bench->prefix_command();  // its words are wmtp-bench's
   bench->set_help_flag();
   bench->callback([&session] {

@@ -145,7 +145,9 @@ void add_checkpoint_merge_lora(CLI::App& checkpoint, Session& session) {
       ->required()
       ->type_name("PATH");
   add_common(command, *flags);
-  command->footer("  wmtp checkpoint merge-lora adapter --base-model models/llama --out merged");
+  command->footer(
+      "  wmtp checkpoint merge-lora adapter --base-model models/llama --out merged\n"
+      "  wmtp checkpoint merge-lora runs/lora/checkpoints/qwen3-best --out merged --dtype bf16");
   command->callback([flags, &session] {
     session.run = [flags, &session] { return run_export(*flags, session); };
   });

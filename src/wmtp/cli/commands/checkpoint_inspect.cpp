@@ -178,7 +178,10 @@ void add_checkpoint_inspect(CLI::App& checkpoint, Session& session) {
   command->add_flag("--raw", flags->raw,
                     "Names and rows as stored, no check against the configuration; not for "
                     "checkpoints");
-  command->footer("  wmtp checkpoint inspect models/llama --tensors");
+  command->footer(
+      "  wmtp checkpoint inspect models/llama --tensors\n"
+      "  wmtp checkpoint inspect runs/demo/checkpoints/qwen3_0_6b-best\n"
+      "  wmtp --json checkpoint inspect weights.pth --raw");
   command->callback(
       [flags, &session] { session.run = [flags, &session] { return inspect(*flags, session); }; });
 }

@@ -97,7 +97,9 @@ void add_checkpoint_list(CLI::App& checkpoint, Session& session) {
       ->add_option("dir", *folder,
                    "A run's folder or one of checkpoints (checkpoint.save_dir); default: this one")
       ->type_name("DIR");
-  command->footer("  wmtp checkpoint list runs/demo");
+  command->footer(
+      "  wmtp checkpoint list runs/demo\n"
+      "  wmtp --json checkpoint list /data/checkpoints");
   command->callback(
       [folder, &session] { session.run = [folder, &session] { return list(*folder, session); }; });
 }

@@ -111,7 +111,9 @@ void add_checkpoint_prune(CLI::App& checkpoint, Session& session) {
   command->add_flag("--bad", flags->bad, "Also those found damaged and set aside (<name>.bad-<k>)");
   command->add_flag("--dry-run", flags->dry_run, "Only say what would go");
   command->add_flag("--force-unlock", flags->force_unlock, "Take over a stale lock");
-  command->footer("  wmtp checkpoint prune runs/demo --keep 2 --dry-run");
+  command->footer(
+      "  wmtp checkpoint prune runs/demo --keep 2 --dry-run\n"
+      "  wmtp checkpoint prune runs/demo --keep 1 --bad");
   command->callback(
       [flags, &session] { session.run = [flags, &session] { return prune(*flags, session); }; });
 }

@@ -113,7 +113,8 @@ void add_completion(CLI::App& app, Session& session) {
   CLI::App* command = app.add_subcommand("completion", "Print a completion script for a shell");
   command->group(kProgramGroup);
   command->footer(
-      "  source <(wmtp completion bash)\n"
+      "  wmtp completion bash > ~/.local/share/bash-completion/completions/wmtp\n"
+      "  wmtp completion zsh > ~/.zfunc/_wmtp\n"
       "  wmtp completion fish > ~/.config/fish/completions/wmtp.fish");
   auto shell = std::make_shared<std::string>();
   command->add_option("shell", *shell, "Which shell")

@@ -40,6 +40,9 @@ void add_data_demo(CLI::App& data, Session& session) {
   const auto flags = std::make_shared<DemoFlags>();
   CLI::App* command = data.add_subcommand(
       "demo", "Write a small corpus of right and wrong solutions and its tokenizer");
+  command->footer(
+      "  wmtp data demo --out demo\n"
+      "  wmtp data demo --out small --rows 200 --seed 7");
   command->add_option("--out", flags->out, "Folder to write to")->required();
   command->add_option("--seed", flags->seed, "Another seed gives another corpus");
   command->add_option("--rows", flags->num_rows, "Rows of the training file")

@@ -106,6 +106,9 @@ void add_data_index(CLI::App& data, Session& session) {
   command->add_option("--out", flags->out, "Folder to write to; otherwise beside the file");
   command->add_flag("--force", flags->force, "Build again even if the index is current");
   command->add_flag("--dry-run", flags->dry_run, "Say what would be written");
+  command->footer(
+      "  wmtp data index demo/train.jsonl\n"
+      "  wmtp data index rows.jsonl.zst --tokenizer models/llama --on-bad-line skip --out index");
   command->callback([flags, &session] {
     session.run = [flags, &session] {
       const auto tokenizer =

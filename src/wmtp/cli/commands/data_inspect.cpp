@@ -221,6 +221,10 @@ void add_data_inspect(CLI::App& data, Session& session) {
   command->add_flag("--stats", flags->stats, "Counts, histograms, lengths");
   command->add_flag("--weights", flags->weights, "One token a line with its target mark");
   command->add_option("--html", flags->html, "Also write the page to this file");
+  command->footer(
+      "  wmtp data inspect --config run.yaml --sample 3\n"
+      "  wmtp data inspect --config run.yaml --stats\n"
+      "  wmtp data inspect --config run.yaml --step 10 --rank 1 --world-size 4");
   command->callback([flags, &session] {
     session.run = [flags, &session] { return inspect_data(*flags, session); };
   });

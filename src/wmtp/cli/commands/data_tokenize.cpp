@@ -75,6 +75,9 @@ void add_data_tokenize(CLI::App& data, Session& session) {
   const auto flags = std::make_shared<TokenizeFlags>();
   CLI::App* command =
       data.add_subcommand("tokenize", "Build the token caches that every stage and run reuses");
+  command->footer(
+      "  wmtp data tokenize --config run.yaml --threads 8\n"
+      "  wmtp data tokenize demo/train.jsonl --tokenizer demo");
   flags->config.add_to(*command, false);
   command->add_option("FILE", flags->files, "Data files, without --config");
   command->add_option("--tokenizer", flags->tokenizer, "Folder, tokenizer.json or tokenizer.model");

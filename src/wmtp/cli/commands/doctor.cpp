@@ -204,6 +204,7 @@ void add_doctor(CLI::App& app, Session& session) {
       app.add_subcommand("doctor", "Check this machine, with a fix for what is wrong");
   command->group(kProgramGroup);
   command->footer(
+      "  wmtp doctor\n"
       "  wmtp doctor --storage /data/checkpoints\n"
       "  wmtp launch --nproc 2 -- doctor --collectives");
   const auto flags = std::make_shared<DoctorFlags>();

@@ -160,7 +160,6 @@ void add_score(CLI::App& app, Session& session) {
   command->group(kModelGroup);
   command->footer(
       "  wmtp score --model models/llama --data rows.jsonl\n"
-      "  wmtp score --checkpoint runs/a --data rows.jsonl --heads 1 --out scores.jsonl\n"
       "  wmtp score --config run.yaml --step 1 --weights\n"
       "  wmtp launch --nproc 2 -- score --config run.yaml --values --out values.jsonl");
   const auto flags = std::make_shared<ScoreFlags>();

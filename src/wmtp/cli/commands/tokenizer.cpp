@@ -211,6 +211,9 @@ void add_encode(CLI::App& group, Session& session) {
   const auto flags = std::make_shared<EncodeFlags>();
   CLI::App* command =
       group.add_subcommand("encode", "Text to token ids, one JSON line per document");
+  command->footer(
+      "  wmtp tokenizer encode --tokenizer models/llama book.txt\n"
+      "  wmtp tokenizer encode --tokenizer demo --per-line --pieces lines.txt");
   command
       ->add_option("--tokenizer", flags->tokenizer_path,
                    "Folder, tokenizer.json or tokenizer.model")
@@ -236,6 +239,9 @@ void add_decode(CLI::App& group, Session& session) {
   const auto flags = std::make_shared<DecodeFlags>();
   CLI::App* command =
       group.add_subcommand("decode", "Lines of `tokenizer encode` on stdin back to text");
+  command->footer(
+      "  wmtp tokenizer decode --tokenizer models/llama < ids.jsonl\n"
+      "  wmtp tokenizer decode --tokenizer demo --per-line --skip-special < ids.jsonl");
   command
       ->add_option("--tokenizer", flags->tokenizer_path,
                    "Folder, tokenizer.json or tokenizer.model")
@@ -251,6 +257,9 @@ void add_inspect(CLI::App& group, Session& session) {
   const auto path = std::make_shared<std::string>();
   CLI::App* command =
       group.add_subcommand("inspect", "Kind, vocabulary, special tokens and split pattern");
+  command->footer(
+      "  wmtp tokenizer inspect --tokenizer models/llama\n"
+      "  wmtp --json tokenizer inspect --tokenizer models/llama/tokenizer.model");
   command->add_option("--tokenizer", *path, "Folder, tokenizer.json or tokenizer.model")
       ->required();
   command->callback([path, &session] {
@@ -264,6 +273,10 @@ void add_tokenizer(CLI::App& app, Session& session) {
   CLI::App* group =
       app.add_subcommand("tokenizer", "Encode, decode and inspect with a model's tokenizer");
   group->group(kDataGroup);
+  group->footer(
+      "  wmtp tokenizer encode --tokenizer models/llama book.txt\n"
+      "  wmtp tokenizer decode --tokenizer models/llama < ids.jsonl\n"
+      "  wmtp tokenizer inspect --tokenizer models/llama");
   group->require_subcommand(1);
   add_encode(*group, session);
   add_decode(*group, session);

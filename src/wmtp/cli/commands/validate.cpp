@@ -162,14 +162,16 @@ void add_validate(CLI::App& app, Session& session) {
       "validate", "Check a configuration and the files it names, and show what the run would be");
   command->group(kDataGroup);
   command->footer(
-      "  wmtp validate --config run.yaml --origins\n"
+      "  wmtp validate --config run.yaml --world-size 8\n"
+      "  wmtp validate --config run.yaml --resolved --origins\n"
       "  wmtp validate --schema > wmtp.schema.json");
   const auto flags = std::make_shared<ValidateFlags>();
   flags->config.add_to(*command, false);
   command->add_flag("--resolved", flags->resolved, "Print the resolved configuration as YAML");
   command->add_flag("--origins", flags->origins, "The same, with where each value came from");
   command->add_flag("--schema", flags->schema, "Print the JSON Schema (needs no --config)");
-  command->add_flag("--docs", flags->docs, "Print docs/config.md")->group("");
+  command->add_flag("--docs", flags->docs,
+                    "Print every key with its default, docs/config.md (needs no --config)");
   command
       ->add_option("--world-size", flags->world_size,
                    "Number of ranks (default 1), for sizes and the rules that need it")

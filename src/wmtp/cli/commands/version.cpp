@@ -45,7 +45,9 @@ int show_versions(const Session& session) {
 void add_version(CLI::App& app, Session& session) {
   CLI::App* command = app.add_subcommand("version", "Show versions of wmtp and what it runs on");
   command->group(kProgramGroup);
-  command->footer("  wmtp version --json");
+  command->footer(
+      "  wmtp version\n"
+      "  wmtp version --json");
   command->callback([&session] { session.run = [&session] { return show_versions(session); }; });
 }
 
