@@ -49,7 +49,7 @@ def test_an_installation_runs_from_its_prefix_with_its_own_libraries_and_default
     env = {"PATH": f"{tmp_path}/a b/bin:/usr/bin:/bin", "HOME": str(tmp_path)}
     done = subprocess.run(["wmtp", "version"], capture_output=True, text=True, cwd=tmp_path, env=env)
     assert re.search(r"LibTorch +2\.11\.0", done.stdout), done.stderr
-    mapped = subprocess.run(["ldd", tmp_path / "a b/bin/wmtp"], capture_output=True, text=True).stdout
+    mapped = subprocess.run(["ldd", (tmp_path / "a b/bin/wmtp").resolve()], capture_output=True, text=True).stdout
     assert "not found" not in mapped and f"{tmp_path}/a b/lib/wmtp/bin/../lib/" in mapped
     assert str(ROOT) not in mapped
     (tmp_path / "run.yaml").write_text(
