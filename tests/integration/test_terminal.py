@@ -62,14 +62,14 @@ class Shown:
 def runs(wmtp, tmp_path_factory):
     if not wmtp.json("version")["features"]["failpoints"]:
         pytest.skip("a release build")
-    runs = TinyRuns(wmtp, tmp_path_factory.mktemp("terminal"), steps=60, every=50, lora=False)
+    runs = TinyRuns(wmtp, tmp_path_factory.mktemp("terminal"), steps=40, every=50, lora=False)
     wmtp.run("data", "demo", "--out", runs.folder / "data", "--rows", "1500", "--seed", "3")
     return runs
 
 
-def command(runs, name, **options):
+def command(runs, name, val_samples=600, **options):
     """As a person types it: without --json; a validation takes longer than a drawing lasts."""
-    words = runs.command(name, data_sampling__val_n_samples=800, training__eval_every_steps=30,
+    words = runs.command(name, data_sampling__val_n_samples=val_samples, training__eval_every_steps=20,
                          dataset__validation=str(runs.folder / "data/train.jsonl"), **options)
     return [word for word in words if word != "--json"]
 
@@ -93,14 +93,14 @@ def test_a_validation_moves_on_the_terminal(alone):
 
 def test_the_end_says_first_how_it_went_and_what_to_type_next(alone, runs):
     lines = alone.lines()
-    end = next(i for i, line in enumerate(lines) if line.startswith("Training completed: step 60, best val/loss"))
+    end = next(i for i, line in enumerate(lines) if line.startswith("Training completed: step 40, best val/loss"))
     words = [line.split("  ")[0] for line in lines[end + 2:end + 8]]
     assert words == ["status", "best val/loss", "next", "", "run", "stage"], lines[end:]  # no export, so no `final`
     assert lines[end + 4].split(None, 1)[1] == f"wmtp report {runs.folder / 'alone'}"
 
 
 def test_a_bar_of_rank_0_reaches_the_terminal_of_the_launcher_and_no_log(runs):
-    shown = Shown(command(runs, "both", ranks=2, log_dir=runs.folder / "logs"), 60)
+    shown = Shown(command(runs, "both", ranks=2, log_dir=runs.folder / "logs", val_samples=4), 60)
     assert any(row.startswith("baseline step") for row in shown.rows())
     assert max(map(len, shown.rows())) < 60
     log = (runs.folder / "logs/rank_00000.log").read_text()
@@ -114,5 +114,5 @@ def test_a_token_cache_that_is_being_built_moves_on_the_terminal(wmtp, runs):
                    "--threads", "1"], 60)
     drawn = {row for row in shown.rows() if row.startswith("tokenizing long.jsonl: ")}
     assert len(drawn) >= 2 and max(map(len, drawn)) < 60, shown.text
-    piped = wmtp.run("data", "tokenize", runs.folder / "long.jsonl", "--tokenizer", runs.folder / "data", "--force")
+    piped = wmtp.run("data", "tokenize", runs.folder / "data/train.jsonl", "--tokenizer", runs.folder / "data", "--force")
     assert "\x1b" not in piped.stdout + piped.stderr

@@ -125,6 +125,10 @@ TEST(Bar, LeavesOutTheLeastImportantFirst) {
   EXPECT_EQ(lines[1], "loss 1.2341 (unweighted 1.3000) | lr 9.80e-05 | grad 0.83");
   EXPECT_EQ(lines[2], "4553 tok/s/rank | mem 61.2/80.0 GiB | data wait 2 %");
   EXPECT_EQ(bar_lines(full_state(), {.columns = 40})[0], "step 1240/3000 41 % ETA 3:12:04");
+  BarState validating = full_state();
+  validating.validating = ValidationProgress{.step = 1240, .num_done = 15, .num_batches = 25};
+  EXPECT_EQ(bar_lines(validating, {.columns = 60})[0],
+            "verifiable validation at step 1240 [##########-------] 60 %");
   for (std::size_t columns = 20; columns <= 240; ++columns)
     EXPECT_LE(bar_lines(full_state(), {.columns = columns}).size(), 3U) << columns;
 }

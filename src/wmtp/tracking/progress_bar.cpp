@@ -109,6 +109,7 @@ std::string place_line(const BarState& state, const BarStyle& style, std::size_t
   if (validating) {
     fields[2].text = fmt::format("validation at step {}", validating->step);
     fields[5].text = fmt::format("{}/{} batches", validating->num_done, validating->num_batches);
+    fields[5].importance = 1;  // the share says it already
   } else {
     fields[1].text = fmt::format("epoch {:.2f}/{:g}", p.epoch, p.num_epochs);
     fields[2].text = fmt::format("step {}/{}", p.step, p.num_steps);

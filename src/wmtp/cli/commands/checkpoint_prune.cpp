@@ -113,7 +113,7 @@ void add_checkpoint_prune(CLI::App& checkpoint, Session& session) {
   command->add_flag("--force-unlock", flags->force_unlock, "Take over a stale lock");
   command->footer(
       "  wmtp checkpoint prune runs/demo --keep 2 --dry-run\n"
-      "  wmtp checkpoint prune runs/demo --keep 1 --bad");
+      "  wmtp checkpoint prune runs/demo --keep 3 --bad");
   command->callback(
       [flags, &session] { session.run = [flags, &session] { return prune(*flags, session); }; });
 }

@@ -59,7 +59,9 @@ void add_reading_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(dataset.max_bad_lines), "With skip: number of bad rows that is still accepted")
       .at_least(0);
   add(rows, WMTP_KEY(dataset.max_line_bytes), "A longer row is bad").between(1, 1 << 30);
-  add(rows, WMTP_KEY(dataset.cache_dir), "Index and token cache; null = under runtime.cache_dir")
+  add(rows, WMTP_KEY(dataset.cache_dir),
+      "Indexes and token caches; null = .wmtp-cache beside the data file, or runtime.cache_dir "
+      "where that cannot be written")
       .host()
       .per_rank();
   add(rows, WMTP_KEY(dataset.auto_cache), "Write index and token cache when they are missing")
