@@ -28,8 +28,9 @@ TEST_P(ScannerTest, EqualsItsRegularExpressionOnRandomText) {
       text += parts[(state >> 10) % parts.size()];
     }
     const SplitScanner scanner(text, GetParam());
+    const std::string prepared = regex.prepare(text);
     for (std::size_t at = 0; at < text.size();) {
-      const auto match = regex.find(text, at);
+      const auto match = regex.find(prepared, at);
       ASSERT_TRUE(match && match->begin == at) << text;
       const std::size_t end = scanner.next(at);
       ASSERT_EQ(end, match->end) << "at byte " << at << " of '" << text << "'";
@@ -63,6 +64,42 @@ TEST(Utf8, PrefixAndReplacement) {
   EXPECT_EQ(valid_utf8_prefix("12345678\xED\xA0\x80"), 8u);
   EXPECT_EQ(to_valid_utf8("a\xF0\x9F\x99|\xE2\x82"), "a\uFFFD|\uFFFD");
   EXPECT_EQ(to_valid_utf8("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD");
+}
+
+// GPT-4o's: with every class spelled out it is beyond what PCRE2 compiles.
+constexpr const char* kO200k =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+TEST(Regex, TakesPatternsOfManyLargeClasses) {
+  const Regex regex(kO200k, "test");
+  EXPECT_LT(translate_pattern(kO200k, "test").text.size(), 4000u);
+  const std::string text = "HTTPServer's \u00C9t\u00C9 \u4E2D\u6587 12345'\u017F \U0001F642/";
+  const std::string prepared = regex.prepare(text);
+  EXPECT_EQ(prepared.size(), text.size());
+  std::vector<std::string> pieces;
+  for (std::size_t at = 0; at < text.size(); at = regex.find(prepared, at)->end)
+    pieces.push_back(text.substr(at, regex.find(prepared, at)->end - at));
+  const std::vector<std::string> expected{
+      "HTTPServer's", " \u00C9t", "\u00C9",  " \u4E2D\u6587", " ",
+      "123",          "45",       "'\u017F", " \U0001F642/"};
+  EXPECT_EQ(pieces, expected);
+}
+
+TEST(Regex, KeepsCharactersApartThatThePatternTellsApart) {
+  const auto matches = [](const char* pattern, std::string_view text) {
+    const Regex regex(pattern, "test");
+    const auto found = regex.find(regex.prepare(text), 0);
+    return found && found->begin == 0 && found->end == text.size();
+  };
+  EXPECT_TRUE(matches("[\u00E9\u00EA-\u00FF]\\p{L}", "\u00F1\u00F6"));
+  EXPECT_FALSE(matches("[\u00E9\u00EA-\u00F0]\\p{L}", "\u00F1\u00F6"));
+  EXPECT_TRUE(matches("\\x{4e00}[\\x{4e00}-\\x{9fa5}]+", "\u4E00\u4E01\u9FA5"));
+  EXPECT_FALSE(matches("\\x{4e00}\\p{L}", "\u4E01\u4E01"));
+  EXPECT_TRUE(matches("[^\\p{L}]\\P{L}\\S", "\u3000\u00B2\u0301"));
+  EXPECT_TRUE(matches("(?i:\u00E9\\p{Lu}k)", "\u00C9\u00E9\u212A"));
+  EXPECT_FALSE(matches("\u00E9\\p{Lu}k", "\u00C9\u00E9\u212A"));
 }
 
 TEST(Regex, RunawayPatternsEndAtTheLimit) {

@@ -34,6 +34,7 @@ std::string message_of(int code) {
 struct Regex::Compiled {
   std::unique_ptr<pcre2_code, FreeCode> code;
   std::unique_ptr<pcre2_match_context, FreeContext> context;
+  Alphabet alphabet;
   std::string place;
 };
 
@@ -42,12 +43,13 @@ Regex::Regex(std::string_view pattern, std::string_view place) : compiled_(new C
     throw Error(ErrorKind::data, "tokenizer",
                 fmt::format("{}: a pattern of {} bytes exceeds the limit of {}", place,
                             pattern.size(), kMaxPatternBytes));
-  const std::string translated = translate_pattern(pattern, place);
+  TranslatedPattern translated = translate_pattern(pattern, place);
+  compiled_->alphabet = std::move(translated.alphabet);
   int error = 0;
   PCRE2_SIZE offset = 0;
   // Ruby's dialect: ^ and $ are always those of lines.
-  compiled_->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()),
-                                      translated.size(), PCRE2_UTF | PCRE2_MULTILINE, &error,
+  compiled_->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.text.data()),
+                                      translated.text.size(), PCRE2_UTF | PCRE2_MULTILINE, &error,
                                       &offset, nullptr));
   if (!compiled_->code)
     throw Error(ErrorKind::data, "tokenizer",
@@ -63,11 +65,15 @@ Regex::Regex(std::string_view pattern, std::string_view place) : compiled_(new C
 Regex::~Regex() = default;
 Regex::Regex(Regex&&) noexcept = default;
 
-std::optional<ByteSpan> Regex::find(std::string_view text, std::size_t from) const {
+std::string Regex::prepare(std::string_view text) const {
+  return compiled_->alphabet.fold(text);
+}
+
+std::optional<ByteSpan> Regex::find(std::string_view prepared, std::size_t from) const {
   const std::unique_ptr<pcre2_match_data, FreeMatch> data(pcre2_match_data_create(1, nullptr));
   const auto match = [&](std::uint32_t options) {
-    return pcre2_match(compiled_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()),
-                       text.size(), from, PCRE2_NO_UTF_CHECK | options, data.get(),
+    return pcre2_match(compiled_->code.get(), reinterpret_cast<PCRE2_SPTR>(prepared.data()),
+                       prepared.size(), from, PCRE2_NO_UTF_CHECK | options, data.get(),
                        compiled_->context.get());
   };
   int result = match(0);
@@ -76,7 +82,7 @@ std::optional<ByteSpan> Regex::find(std::string_view text, std::size_t from) con
   if (result < 0)
     throw Error(ErrorKind::data, "tokenizer",
                 fmt::format("{}: the pattern gave up at byte {} of a text of {} bytes: {}",
-                            compiled_->place, from, text.size(), message_of(result)),
+                            compiled_->place, from, prepared.size(), message_of(result)),
                 "the pattern backtracks too much on this text");
   const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(data.get());
   return ByteSpan{ends[0], ends[1]};

@@ -79,8 +79,10 @@ std::optional<ByteSpan> SplitPattern::find(std::string_view text, std::size_t fr
 }
 
 // Empty matches count, but not directly behind another match; the search then moves on by a
-// character.
+// character. Of the text only offsets are handed out.
 std::vector<Found> SplitPattern::cover(std::string_view text) const {
+  std::string prepared;
+  if (const auto* regex = std::get_if<Regex>(&form_)) text = prepared = regex->prepare(text);
   std::vector<Found> result;
   std::size_t done = 0, from = 0;
   constexpr std::size_t kNone = std::string_view::npos;
