@@ -45,6 +45,8 @@ HfTokenizer::HfTokenizer(HfParts parts, const TokenizerSettings& settings,
   fingerprint_ = make_fingerprint(file_bytes, bos_id_, eos_id_, parts_.frame);
 }
 
+// The reference shows a normalised token as normalisation left it (old Llama 2 files: "<unk>" with
+// a space in front), and takes for special what reads like a special token then.
 void HfTokenizer::build_matchers() {
   std::vector<AddedToken> raw, normalized;
   std::vector<std::string> raw_contents, normalized_contents;
@@ -53,10 +55,12 @@ void HfTokenizer::build_matchers() {
     for (const AddedToken& token : parts_.added_tokens) {
       if (token.special != special) continue;
       (token.normalized ? normalized : raw).push_back(token);
-      if (token.normalized)
-        normalized_contents.push_back(parts_.normalizer.apply(token.content).text);
-      else
-        raw_contents.push_back(token.content);
+      std::vector<std::string>& contents = token.normalized ? normalized_contents : raw_contents;
+      contents.push_back(token.normalized ? parts_.normalizer.apply(token.content).text
+                                          : token.content);
+      const auto reads_like = added_by_content_.find(contents.back());
+      shown_[token.id] = {contents.back(),
+                          reads_like != added_by_content_.end() && reads_like->second->special};
     }
   raw_matcher_ = AddedTokenMatcher(std::move(raw), std::move(raw_contents));
   normalized_matcher_ = AddedTokenMatcher(std::move(normalized), std::move(normalized_contents));
@@ -179,9 +183,9 @@ std::string HfTokenizer::decode(std::span<const TokenId> ids, bool skip_special)
   std::vector<std::string> tokens;
   tokens.reserve(ids.size());
   for (const TokenId id : ids) {
-    const auto added = added_by_id_.find(id);
-    if (added != added_by_id_.end()) {
-      if (!skip_special || !added->second->special) tokens.push_back(added->second->content);
+    const auto added = shown_.find(id);
+    if (added != shown_.end()) {
+      if (!skip_special || !added->second.is_special) tokens.push_back(added->second.text);
     } else if (const auto found = vocab_by_id_.find(id); found != vocab_by_id_.end()) {
       tokens.emplace_back(found->second);
     } else if (id < 0 || id >= vocab_size_) {

@@ -67,10 +67,17 @@ class HfTokenizer final : public Tokenizer {
   void build_matchers();
   void choose_special_ids(const TokenizerSettings& settings);
 
+  // An added token as decode() shows it.
+  struct ShownToken {
+    std::string text;  // what it looks like in normalised text, where it is looked for there
+    bool is_special = false;
+  };
+
   HfParts parts_;
   AddedTokenMatcher raw_matcher_, normalized_matcher_;
   std::map<std::string, const AddedToken*, std::less<>> added_by_content_;
   std::unordered_map<TokenId, const AddedToken*> added_by_id_;
+  std::unordered_map<TokenId, ShownToken> shown_;
   std::unordered_map<TokenId, std::string_view> vocab_by_id_;
   std::optional<RawBytePlan> raw_plan_;
   std::string kind_, fingerprint_;
