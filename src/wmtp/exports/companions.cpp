@@ -19,9 +19,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxTokenizerBytes = std::size_t{1} << 30;
-constexpr const char* kTokenizerFiles[] = {"tokenizer.json",          "tokenizer_config.json",
-                                           "tokenizer.model",         "chat_template.jinja",
-                                           "special_tokens_map.json", "added_tokens.json"};
+constexpr const char* kTokenizerFiles[] = {
+    "tokenizer.json",          "tokenizer_config.json", "tokenizer.model", "chat_template.jinja",
+    "special_tokens_map.json", "added_tokens.json",     "vocab.json",      "merges.txt"};
 
 void write(const fs::path& path, std::string_view text) {
   if (!text.empty()) weights::write_new_file(path, text, storage::AtomicFile::kPublic);

@@ -37,7 +37,8 @@ std::shared_ptr<const tokenizer::Tokenizer> tokenizer_of(const models::ModelSour
     std::error_code ignored;
     return std::filesystem::exists(source.tokenizer_folder / name, ignored);
   };
-  if (source.tokenizer_folder.empty() || (!has("tokenizer.json") && !has("tokenizer.model")))
+  if (source.tokenizer_folder.empty() ||
+      (!has("tokenizer.json") && !has("tokenizer.model") && !has("vocab.json")))
     return nullptr;
   try {
     return tokenizer::load_tokenizer(source.tokenizer_folder);

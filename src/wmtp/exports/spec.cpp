@@ -15,7 +15,7 @@ namespace {
 constexpr std::array<std::pair<ExportFormat, std::string_view>, 3> kFormats{
     {{ExportFormat::hf, "hf"}, {ExportFormat::peft, "peft"}, {ExportFormat::pt, "pt"}}};
 
-constexpr std::array<std::string_view, 18> kFiles{
+constexpr std::array<std::string_view, 20> kFiles{
     "config.json",
     models::kGenerationConfigFile,
     "model.safetensors",
@@ -34,6 +34,8 @@ constexpr std::array<std::string_view, 18> kFiles{
     "chat_template.jinja",
     "special_tokens_map.json",
     "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
 };
 
 }  // namespace

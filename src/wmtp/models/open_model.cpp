@@ -103,7 +103,8 @@ OpenedModel open_adapted(const fs::path& path, const weights::Environment& envir
   opened.lora = adapter.lora;
   opened.base_model = base_model.empty() ? adapter.base_model : base_model;
   if (adapter.value_head) opened.value_head = adapter.value_head;
-  if (fs::exists(path / "tokenizer.json") || fs::exists(path / "tokenizer.model"))
+  const auto has = [&path](const char* name) { return fs::exists(path / name); };
+  if (has("tokenizer.json") || has("tokenizer.model") || has("vocab.json"))
     opened.folder.tokenizer_folder = path;  // what the adapter was trained with
   opened.folder.weights =
       weights::overlay(std::move(opened.folder.weights), std::move(adapter.weights));

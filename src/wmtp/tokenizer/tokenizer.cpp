@@ -6,6 +6,7 @@
 #include "wmtp/core/file.h"
 #include "wmtp/core/foreign_json.h"
 #include "wmtp/tokenizer/bpe/hf_tokenizer.h"
+#include "wmtp/tokenizer/bpe/vocab_merges.h"
 #include "wmtp/tokenizer/json_fields.h"
 #include "wmtp/tokenizer/sentencepiece/sentencepiece.h"
 #include "wmtp/tokenizer/text/unicode.h"
@@ -34,16 +35,23 @@ TokenizerSettings read_settings(const std::filesystem::path& folder) {
   return settings;
 }
 
+constexpr const char* kWhatToGive =
+    "give a folder with tokenizer.json, tokenizer.model, or vocab.json and merges.txt";
+
+// tokenizer.json or tokenizer.model, or the vocab.json of a folder that has neither.
 std::filesystem::path tokenizer_file(const std::filesystem::path& path) {
   if (!std::filesystem::is_directory(path)) {
     if (std::filesystem::exists(path)) return path;
     throw Error(ErrorKind::config, "tokenizer", fmt::format("{} does not exist", path.string()),
-                "give a folder with tokenizer.json or tokenizer.model, or one of these files");
+                kWhatToGive);
   }
   for (const char* name : {"tokenizer.json", "tokenizer.model"})
     if (std::filesystem::exists(path / name)) return path / name;
+  if (has_vocab_merges(path)) return path / "vocab.json";
   throw Error(ErrorKind::config, "tokenizer",
-              fmt::format("{} holds neither tokenizer.json nor tokenizer.model", path.string()),
+              fmt::format("{} holds neither tokenizer.json nor tokenizer.model, nor vocab.json "
+                          "with merges.txt",
+                          path.string()),
               "give the folder of a model in Hugging Face form");
 }
 
@@ -57,6 +65,10 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, const EncodeOption
 
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& path) {
   const std::filesystem::path file = tokenizer_file(path);
+  if (file.filename() == "vocab.json" && has_vocab_merges(file.parent_path())) {
+    VocabMerges read = read_vocab_merges(file.parent_path());
+    return std::make_shared<HfTokenizer>(std::move(read.parts), read.settings, read.identity);
+  }
   const TokenizerSettings settings = read_settings(file.parent_path());
   if (file.extension() == ".json") {
     const std::string bytes = read_file(file, kMaxTokenizerJsonBytes, ErrorKind::data);
@@ -68,8 +80,7 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& pat
                                                     settings, bytes);
   }
   throw Error(ErrorKind::config, "tokenizer",
-              fmt::format("{} is neither a .json nor a .model file", file.string()),
-              "give a folder with tokenizer.json or tokenizer.model, or one of these files");
+              fmt::format("{} is neither a .json nor a .model file", file.string()), kWhatToGive);
 }
 
 void require_valid_utf8(std::string_view text) {

@@ -1,6 +1,6 @@
-// Text to token ids and back. One interface for Hugging Face `tokenizer.json` (BPE) and
-// SentencePiece `tokenizer.model` (BPE); the ids equal those of the `tokenizers` and
-// `sentencepiece` packages.
+// Text to token ids and back. One interface for Hugging Face `tokenizer.json` (BPE), for
+// `vocab.json` with `merges.txt`, and for SentencePiece `tokenizer.model` (BPE); the ids equal
+// those of the `tokenizers`, `transformers` and `sentencepiece` packages.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -68,8 +68,8 @@ class Tokenizer {
   virtual TokenizerDescription describe() const { return {}; }
 };
 
-// `path`: a folder (tokenizer.json, else tokenizer.model; tokenizer_config.json beside it is
-// honoured for bos/eos/pad), or one of those files.
+// `path`: a folder (tokenizer.json, else tokenizer.model, else vocab.json with merges.txt;
+// tokenizer_config.json beside it is honoured for bos/eos/pad), or one of those files.
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::filesystem::path& path);
 
 void require_valid_utf8(std::string_view text);  // else Error data with the byte offset

@@ -189,8 +189,13 @@ SpecialFrame read_post_processor(const JsonFields& processor, int depth) {
 }  // namespace
 
 HfParts read_hf_parts(std::string_view json_text, const std::string& file) {
-  const Json json = parse_foreign_json(
-      json_text, file, {.max_bytes = kMaxTokenizerJsonBytes, .max_depth = kMaxDepth});
+  return hf_parts_of(
+      parse_foreign_json(json_text, file,
+                         {.max_bytes = kMaxTokenizerJsonBytes, .max_depth = kMaxDepth}),
+      file);
+}
+
+HfParts hf_parts_of(const Json& json, const std::string& file) {
   const JsonFields top(json, file, "top");
   if (const auto version = top.optional_string("version"); version && *version != "1.0")
     top.unsupported(fmt::format("has version '{}'; only 1.0 is supported", *version));

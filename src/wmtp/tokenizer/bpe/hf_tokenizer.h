@@ -38,6 +38,7 @@ struct HfParts {
 };
 // Error data: damaged or beyond the limits; Error config: well formed but unsupported, by name.
 HfParts read_hf_parts(std::string_view json_text, const std::string& file);
+HfParts hf_parts_of(const Json& json, const std::string& file);  // already parsed
 
 class HfTokenizer final : public Tokenizer {
  public:
