@@ -241,11 +241,8 @@ def test_the_base_is_never_the_target(wmtp, tmp_path):
 @pytest.mark.parametrize("options, part", [
     (dict(use_dora=True), "use_dora"),
     (dict(bias="lora_only"), "bias"),
-    (dict(rank_pattern={"q_proj": 4}), "rank_pattern"),
-    (dict(alpha_pattern={"q_proj": 4}), "alpha_pattern"),
     (dict(modules_to_save=["lm_head"]), "modules_to_save"),
     (dict(lora_bias=True), "lora_bias"),
-    (dict(layers_to_transform=[0]), "layers_to_transform"),
     (dict(init_lora_weights="olora"), "init_lora_weights"),
     (dict(trainable_token_indices=[1, 2]), "trainable_token_indices"),
     (dict(target_modules=["q_proj", "lm_head"]), "lm_head"),

@@ -17,7 +17,9 @@ TEST(PeftConfig, ReadsWhatItWrites) {
                           .alpha = 12.5,
                           .dropout = 0.25,
                           .rslora = true,
-                          .targets = {"q_proj", "down_proj"}};
+                          .targets = {"q_proj", "down_proj"},
+                          .rank_pattern = {{"model.layers.0.self_attn.q_proj", 4}},
+                          .alpha_pattern = {{"model.layers.0.self_attn.q_proj", 2.5}}};
   EXPECT_EQ(parse_config(peft_config_text(config)), config);
 }
 
@@ -34,7 +36,9 @@ TEST(PeftConfig, WritesTheKeysOtherToolsNeed) {
 }
 
 TEST(PeftConfig, HasPeftsDefaults) {
-  EXPECT_EQ(parse_config(R"({"peft_type": "LORA"})"), PeftConfig{});
+  PeftConfig defaults;
+  defaults.targets = {"q_proj", "v_proj"};
+  EXPECT_EQ(parse_config(R"({"peft_type": "LORA"})"), defaults);
 }
 
 TEST(PeftConfig, AcceptsPatternsUnknownAndUnsetKeys) {
@@ -42,14 +46,17 @@ TEST(PeftConfig, AcceptsPatternsUnknownAndUnsetKeys) {
       "use_dora": false, "rank_pattern": {}, "modules_to_save": [], "lora_bias": null,
       "something_new": {"x": 1}, "init_lora_weights": "gaussian"})");
   EXPECT_TRUE(config.targets.empty());
+  EXPECT_EQ(config.target_pattern, "all-linear");
 }
 
 TEST(PeftConfig, RefusesByName) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {R"("use_dora": true)", "use_dora true"},
       {R"("bias": "lora_only")", "bias"},
-      {R"("rank_pattern": {"q_proj": 4})", "rank_pattern"},
-      {R"("alpha_pattern": {"q_proj": 4})", "alpha_pattern"},
+      {R"("rank_pattern": {"q_proj": 0})", "rank_pattern"},
+      {R"("rank_pattern": {"q_proj": 2.5})", "rank_pattern"},
+      {R"("alpha_pattern": {"q_proj": -4})", "alpha_pattern"},
+      {R"("alpha_pattern": ["q_proj"])", "alpha_pattern"},
       {R"("modules_to_save": ["lm_head"])", "modules_to_save [\"lm_head\"]"},
       {R"("fan_in_fan_out": true)", "fan_in_fan_out"},
       {R"("lora_bias": true)", "lora_bias"},
@@ -57,7 +64,9 @@ TEST(PeftConfig, RefusesByName) {
       {R"("layer_replication": [[0, 2]])", "layer_replication"},
       {R"("target_parameters": ["experts"])", "target_parameters"},
       {R"("trainable_token_indices": [1])", "trainable_token_indices"},
-      {R"("layers_to_transform": [0])", "layers_to_transform"},
+      {R"("layers_to_transform": ["0"])", "layers_to_transform"},
+      {R"("layers_to_transform": [0], "target_modules": ".*q_proj")", "layers_to_transform"},
+      {R"("layers_pattern": "layers")", "layers_pattern"},
       {R"("init_lora_weights": "pissa_niter_4")", "init_lora_weights"},
       {R"("r": 0)", "r 0"},
       {R"("r": 2.5)", "r 2.5"},

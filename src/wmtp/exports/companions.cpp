@@ -50,12 +50,20 @@ std::string adapter_config_text(const ExportSpec& spec) {
   const model::LoraConfig& lora = *spec.lora;
   const std::string base =
       spec.base_folder.empty() ? spec.base_model : adapter_base_name(spec.base_folder, spec.out);
-  return weights::peft_config_text({.base_model = base,
-                                    .rank = lora.rank,
-                                    .alpha = lora.alpha,
-                                    .dropout = lora.dropout,
-                                    .rslora = lora.rslora,
-                                    .targets = lora.targets});
+  weights::PeftConfig peft{.base_model = base,
+                           .rank = lora.rank,
+                           .alpha = lora.alpha,
+                           .dropout = lora.dropout,
+                           .rslora = lora.rslora,
+                           .targets = lora.targets};
+  // Modules that are not all alike stand there by their full names.
+  if (!lora.modules.empty()) peft.targets.clear();
+  for (const auto& [name, module] : lora.modules) {
+    peft.targets.push_back(name);
+    if (module.rank != lora.rank) peft.rank_pattern.emplace_back(name, module.rank);
+    if (module.alpha != lora.alpha) peft.alpha_pattern.emplace_back(name, module.alpha);
+  }
+  return weights::peft_config_text(peft);
 }
 
 bool is_hub_name(std::string_view name) {
@@ -99,7 +107,8 @@ std::string model_card_text(const ExportSpec& spec) {
   if (card.steps > 0) fact("Optimizer steps", fmt::format("{}", card.steps));
   fact("Parameters", fmt::format("{}", spec.config.total_parameters()));
   if (spec.lora)
-    fact("LoRA", fmt::format("rank {}, alpha {}{}", spec.lora->rank, spec.lora->alpha,
+    fact("LoRA", fmt::format("rank {}, alpha {}{}{}", spec.lora->rank, spec.lora->alpha,
+                             spec.lora->modules.empty() ? "" : ", others in some modules",
                              spec.format == ExportFormat::peft ? "" : ", merged"));
   if (spec.keep_mtp && spec.config.n_future > 1)
     fact("Prediction heads",

@@ -12,7 +12,7 @@ constexpr std::string_view kWeight = ".weight";
 
 AdapterMerger::AdapterMerger(const model::ModelConfig& config, const model::LoraConfig& lora,
                              Put put)
-    : scale_(lora.scale()), put_(std::move(put)) {
+    : lora_(lora), put_(std::move(put)) {
   for (const layout::ParamSpec& param : models::adapter_params(config, lora))
     waiting_.try_emplace(std::string(models::adapted_module(param.name)));
 }
@@ -29,7 +29,8 @@ void AdapterMerger::take(const std::string& name, const Tensor& whole) {
   Parts& parts = at->second;
   (adapted.empty() ? parts.weight : name.ends_with(".lora_A.weight") ? parts.a : parts.b) = whole;
   if (!parts.complete()) return;
-  const Tensor sum = model::merged(parts.weight.to(at::kFloat), parts.a, parts.b, scale_);
+  const Tensor sum = model::merged(parts.weight.to(at::kFloat), parts.a, parts.b,
+                                   lora_.scale(*lora_.adapter_of(at->first)));
   put_(at->first + std::string(kWeight), sum);
   waiting_.erase(at);
 }

@@ -24,7 +24,7 @@ class AdapterMerger {
     Tensor weight, a, b;
     bool complete() const { return weight.defined() && a.defined() && b.defined(); }
   };
-  double scale_;
+  model::LoraConfig lora_;
   Put put_;
   std::map<std::string, Parts, std::less<>> waiting_;  // by module, adapted ones only
 };

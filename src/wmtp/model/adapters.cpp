@@ -30,9 +30,12 @@ std::array<Target, 7> targets_of(const ModelConfig& c, BlockParams& params) {
            {"mlp", "down_proj", &params.down, f, d, 0, true}}};
 }
 
+std::string module_of(const AdapterSource& source, const Target& target) {
+  return fmt::format("{}.{}.{}", source.block, target.module, target.name);
+}
+
 kernels::DropoutMask mask_of(const AdapterSource& source, const Target& target) {
-  return draw_mask(*source.dropout, source.lora->dropout,
-                   fmt::format("{}.{}.{}", source.block, target.module, target.name),
+  return draw_mask(*source.dropout, source.lora->dropout, module_of(source, target),
                    target.after_attention ? source.rows_M : Tensor());
 }
 
@@ -40,7 +43,6 @@ kernels::DropoutMask mask_of(const AdapterSource& source, const Target& target) 
 
 void attach_adapters(const AdapterSource& source, BlockParams& params) {
   if (!source.buffers.frozen.defined() || !source.buffers.trained.defined()) return;
-  const std::int64_t rank = source.lora->rank;
   std::int64_t at = 0;
   auto take = [&](std::int64_t rows, std::int64_t columns) {
     auto view = [&](const Tensor& flat) {
@@ -53,10 +55,12 @@ void attach_adapters(const AdapterSource& source, BlockParams& params) {
   for (const Target& target : targets_of(*source.config, params)) {
     if (std::ranges::find(source.lora->targets, target.name) == source.lora->targets.end())
       continue;
+    const std::optional<LoraModule> module = source.lora->adapter_of(module_of(source, target));
+    if (!module) continue;
     Adapter adapter;
-    std::tie(adapter.a_RI, adapter.da_RI) = take(rank, target.inputs);
-    std::tie(adapter.b_OR, adapter.db_OR) = take(target.outputs, rank);
-    adapter.scale = source.lora->scale();
+    std::tie(adapter.a_RI, adapter.da_RI) = take(module->rank, target.inputs);
+    std::tie(adapter.b_OR, adapter.db_OR) = take(target.outputs, module->rank);
+    adapter.scale = source.lora->scale(*module);
     adapter.first_output = target.first_output;
     if (source.dropout && source.lora->dropout > 0) adapter.mask = mask_of(source, target);
     target.projection->adapters.push_back(std::move(adapter));

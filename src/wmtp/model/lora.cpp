@@ -23,22 +23,34 @@ std::string_view projection_of(std::string_view name) {
   return name.substr(name.rfind('.') + 1);
 }
 
+void check_module(const LoraModule& module, const std::string& whose) {
+  if (module.rank < 1 || module.rank > 1024)
+    throw Error(ErrorKind::config, "lora",
+                fmt::format("rank {}{} is not within 1..1024", module.rank, whose));
+  if (!(module.alpha > 0 && std::isfinite(module.alpha)))
+    throw Error(ErrorKind::config, "lora",
+                fmt::format("alpha {}{} is not a positive number", module.alpha, whose));
+}
+
 }  // namespace
 
-double LoraConfig::scale() const {
-  const auto r = static_cast<double>(rank);
-  return rslora ? alpha / std::sqrt(r) : alpha / r;
+double LoraConfig::scale(const LoraModule& module) const {
+  const auto r = static_cast<double>(module.rank);
+  return rslora ? module.alpha / std::sqrt(r) : module.alpha / r;
+}
+
+std::optional<LoraModule> LoraConfig::adapter_of(std::string_view module) const {
+  if (modules.empty()) return LoraModule{rank, alpha};
+  const auto found = modules.find(module);
+  return found == modules.end() ? std::nullopt : std::optional(found->second);
 }
 
 LoraConfig checked(LoraConfig lora, const ModelConfig& config) {
-  if (lora.rank < 1 || lora.rank > 1024)
-    throw Error(ErrorKind::config, "lora", fmt::format("rank {} is not within 1..1024", lora.rank));
+  check_module({lora.rank, lora.alpha}, "");
+  for (const auto& [name, module] : lora.modules) check_module(module, " of " + name);
   if (!(lora.dropout >= 0 && lora.dropout < 1))
     throw Error(ErrorKind::config, "lora",
                 fmt::format("dropout {} is not within [0, 1)", lora.dropout));
-  if (!(lora.alpha > 0 && std::isfinite(lora.alpha)))
-    throw Error(ErrorKind::config, "lora",
-                fmt::format("alpha {} is not a positive number", lora.alpha));
   std::vector<std::string> wanted, unknown;
   for (const std::string& target : lora.targets) {
     const auto name = projection_name(target);
@@ -90,8 +102,10 @@ std::vector<layout::UnitSpec> lora_units(const ModelConfig& config, const LoraCo
         continue;
       const std::string module =
           param.name.substr(0, param.name.size() - std::string_view(".weight").size());
-      adapters.push_back({module + ".lora_A.weight", {lora.rank, param.shape[1]}});
-      adapters.push_back({module + ".lora_B.weight", {param.shape[0], lora.rank}});
+      const std::optional<LoraModule> adapter = lora.adapter_of(module);
+      if (!adapter) continue;
+      adapters.push_back({module + ".lora_A.weight", {adapter->rank, param.shape[1]}});
+      adapters.push_back({module + ".lora_B.weight", {param.shape[0], adapter->rank}});
     }
     for (layout::ParamSpec& adapter : adapters) units[u].params.push_back(std::move(adapter));
   }

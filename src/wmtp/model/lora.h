@@ -3,7 +3,11 @@
 // bit.
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "wmtp/layout/unit_spec.h"
@@ -13,6 +17,12 @@ namespace wmtp::model {
 
 enum class LoraScope { both, trunk, heads };  // heads: head 1's block and the extra heads
 
+struct LoraModule {
+  std::int64_t rank = 0;
+  double alpha = 0;
+  bool operator==(const LoraModule&) const = default;
+};
+
 struct LoraConfig {
   std::int64_t rank = 8;
   double alpha = 16, dropout = 0;
@@ -21,13 +31,21 @@ struct LoraConfig {
   LoraScope scope = LoraScope::both;
   bool train_heads = false;  // scope trunk: head blocks are trained whole
   bool rslora = false;
+  // Of adapters whose modules are not all alike: these modules of the model and no others, each
+  // with its own rank and alpha. Empty: the targets of every block in scope, with `rank` and
+  // `alpha`.
+  std::map<std::string, LoraModule, std::less<>> modules = {};
 
-  double scale() const;
+  double scale() const { return scale({rank, alpha}); }
+  double scale(const LoraModule& module) const;
+  // Of a target in a block within the scope; nothing where it has no adapter.
+  std::optional<LoraModule> adapter_of(std::string_view module) const;
   bool operator==(const LoraConfig&) const = default;
 };
 
 // Targets in either naming scheme to transformers' names, in the order of a block; Error config
-// that lists every unknown name, and for a rank, alpha, dropout or scope that cannot be.
+// that lists every unknown name, and for a rank, alpha, dropout or scope that cannot be. `modules`
+// are names of the model.
 LoraConfig checked(LoraConfig lora, const ModelConfig& config);
 
 // How a unit takes part.

@@ -1,11 +1,14 @@
 #include "wmtp/models/adapter_folder.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
+#include "wmtp/weights/peft/peft_targets.h"
 #include "wmtp/weights/peft_config.h"
 #include "wmtp/weights/weight_check.h"
 
@@ -49,10 +52,9 @@ std::unique_ptr<weights::WeightSource> open_files(const fs::path& folder, bool w
   return weights::join(std::move(parts));
 }
 
-// What the configuration and the tensors together say is adapted. Tensors that fit nothing are
-// left to the check of names.
+// What the tensors say is adapted. Tensors that fit nothing are left to the check of names.
 struct Adapted {
-  std::vector<std::string> targets;
+  std::set<std::string, std::less<>> modules;  // projections of blocks
   bool trunk = false, heads = false;
 };
 
@@ -63,14 +65,12 @@ void note_tensor(const weights::StoredTensor& tensor, const model::ModelConfig& 
     if (!module.starts_with(units[u].name + ".")) continue;
     const bool is_head = static_cast<std::int64_t>(u) > config.num_trunk_blocks();
     (is_head ? adapted.heads : adapted.trunk) = true;
-    if (model::projection_name(last_part(module))) adapted.targets.emplace_back(last_part(module));
+    if (model::projection_name(last_part(module))) adapted.modules.emplace(module);
   }
 }
 
-Adapted adapted_modules(const weights::WeightSource& source, const std::vector<std::string>& named,
-                        const model::ModelConfig& config) {
+Adapted adapted_modules(const weights::WeightSource& source, const model::ModelConfig& config) {
   Adapted adapted;
-  for (const std::string& target : named) adapted.targets.emplace_back(last_part(target));
   const auto units = model::model_units(config);
   for (const weights::StoredTensor& tensor : source.tensors()) {
     if (tensor.name.find("lora_embedding_") != tensor.name.npos)
@@ -87,16 +87,67 @@ Adapted adapted_modules(const weights::WeightSource& source, const std::vector<s
   return adapted;
 }
 
-model::LoraConfig lora_of(const weights::PeftConfig& peft, const Adapted& adapted,
-                          const model::ModelConfig& config) {
+// What the configuration adapts of the blocks in scope. `lora` has all projections for targets.
+void choose_modules(const weights::PeftConfig& peft, const std::string& origin,
+                    const model::ModelConfig& config, model::LoraConfig& lora) {
+  const weights::PeftTargets targets(peft, origin);
+  bool is_complete = true;
+  std::set<std::string, std::less<>> projections;
+  std::vector<std::string> left_out;
+  for (const layout::ParamSpec& param : adapter_params(config, lora)) {
+    const std::string module(adapted_module(param.name));
+    if (!targets.adapts(module)) {
+      left_out.push_back(module);
+      continue;
+    }
+    lora.modules[module] = {targets.rank(module), targets.alpha(module)};
+    projections.emplace(last_part(module));
+  }
+  if (lora.modules.empty())
+    throw Error(ErrorKind::config, "peft",
+                fmt::format("{}: its target_modules are no projections of the model", origin),
+                "was it trained on this model?");
+  for (const std::string& module : left_out)
+    is_complete = is_complete && !projections.contains(last_part(module));
+  lora.targets.assign(projections.begin(), projections.end());
+  const model::LoraModule first = lora.modules.begin()->second;
+  if (!std::ranges::all_of(lora.modules, [&](const auto& m) { return m.second == first; })) return;
+  lora.rank = first.rank, lora.alpha = first.alpha;
+  if (is_complete) lora.modules.clear();
+}
+
+// PEFT leaves such tensors out with a warning: which of the two files is right, nobody knows.
+void refuse_other_tensors(const weights::PeftConfig& peft, const std::string& origin,
+                          const Adapted& adapted, const model::LoraConfig& lora) {
+  for (const std::string& module : adapted.modules) {
+    const bool is_target = std::ranges::find(lora.targets, last_part(module)) != lora.targets.end();
+    if (is_target && lora.adapter_of(module)) continue;
+    throw Error(
+        ErrorKind::config, "peft",
+        fmt::format("{}: the adapter has tensors of {}, which target_modules ({}) and the keys "
+                    "beside it do not adapt",
+                    origin, module,
+                    peft.target_pattern.empty() ? fmt::format("{}", fmt::join(peft.targets, ", "))
+                                                : peft.target_pattern),
+        "is this the configuration that was saved with the tensors?");
+  }
+}
+
+model::LoraConfig lora_of(const weights::PeftConfig& peft, const std::string& origin,
+                          const Adapted& adapted, const model::ModelConfig& config) {
   model::LoraConfig lora;
   lora.rank = peft.rank, lora.alpha = peft.alpha, lora.dropout = peft.dropout;
   lora.rslora = peft.rslora;
-  lora.targets = adapted.targets;
   if (config.n_future > 1)
     lora.scope = !adapted.heads   ? model::LoraScope::trunk
                  : !adapted.trunk ? model::LoraScope::heads
                                   : model::LoraScope::both;
+  lora.targets.clear();
+  for (const std::string& target : peft.targets) lora.targets.emplace_back(last_part(target));
+  if (!lora.targets.empty()) model::checked(lora, config);  // unknown names are refused
+  lora.targets = {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"};
+  choose_modules(peft, origin, config, lora);
+  refuse_other_tensors(peft, origin, adapted, lora);
   return model::checked(std::move(lora), config);
 }
 
@@ -153,7 +204,8 @@ OpenedAdapter open_adapter(const fs::path& folder, const model::ModelConfig& con
   opened.base_model = peft.base_model;
   opened.value_head = value_head_of(folder);
   opened.weights = weights::rename(open_files(folder, config.n_future > 1), our_name);
-  opened.lora = lora_of(peft, adapted_modules(*opened.weights, peft.targets, config), config);
+  opened.lora = lora_of(peft, (folder / kAdapterConfigFile).string(),
+                        adapted_modules(*opened.weights, config), config);
   check_adapter(folder, opened, config);
   return opened;
 }

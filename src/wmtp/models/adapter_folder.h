@@ -26,7 +26,7 @@ inline constexpr const char* kValueHeadFile = "value_head.safetensors";
 inline constexpr const char* kValueHeadKey = "value_head";  // metadata of that file: its type
 
 struct OpenedAdapter {
-  model::LoraConfig lora;  // targets and scope are the tensors'
+  model::LoraConfig lora;  // by its configuration; the scope is the tensors'
   std::optional<model::ValueHeadType> value_head;
   std::string base_model;                          // as the file names it; may be empty
   std::unique_ptr<weights::WeightSource> weights;  // *.lora_{A,B}.weight and value_head.*
@@ -36,9 +36,9 @@ struct OpenedAdapter {
 bool is_adapter_folder(const std::filesystem::path& path);
 
 // Reads headers only. Error config for what wmtp does not have (weights/peft_config.h), for
-// adapters of other modules, and for tensors that are missing, unexpected or misshapen for
-// `config`; Error data for damaged files. Adapters of extra heads that the model lacks are left
-// out with a warning.
+// adapters of other modules, for tensors that the configuration does not adapt, and for tensors
+// that are missing, unexpected or misshapen for `config`; Error data for damaged files. Adapters of
+// extra heads that the model lacks are left out with a warning.
 OpenedAdapter open_adapter(const std::filesystem::path& folder, const model::ModelConfig& config);
 
 // The tensors of such a folder as stored, held against no model.

@@ -49,6 +49,9 @@ std::string sampled_fingerprint(const ModelSource& source) {
   Sha256 digest;
   digest.update(text_of(source.config));
   if (source.lora) digest.update(fmt::format("adapters scaled by {}\n", source.lora->scale()));
+  if (source.lora)
+    for (const auto& [name, module] : source.lora->modules)
+      digest.update(fmt::format("{} scaled by {}\n", name, source.lora->scale(module)));
   for (const layout::UnitSpec& unit : source.units())
     for (const layout::ParamSpec& param : unit.params) add_param(digest, source.fill, param);
   return to_hex(digest.finish());

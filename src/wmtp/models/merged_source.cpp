@@ -13,13 +13,16 @@ namespace {
 
 struct Adapter {
   layout::ParamSpec a, b;
+  double scale = 0;
 };
 
 // The two tensors of every adapted module, by the name of its weight.
 std::map<std::string, Adapter, std::less<>> adapters_of(const ModelSource& source) {
   std::map<std::string, Adapter, std::less<>> adapters;
   for (const layout::ParamSpec& param : adapter_params(source.config, *source.lora)) {
-    Adapter& adapter = adapters[std::string(adapted_module(param.name)) + ".weight"];
+    const std::string_view module = adapted_module(param.name);
+    Adapter& adapter = adapters[std::string(module) + ".weight"];
+    adapter.scale = source.lora->scale(*source.lora->adapter_of(module));
     (param.name.ends_with("lora_A.weight") ? adapter.a : adapter.b) = param;
   }
   return adapters;
@@ -39,7 +42,7 @@ ModelSource merged_source(const ModelSource& source) {
   if (!source.lora) return source;
   ModelSource merged = source;
   merged.lora.reset();
-  merged.fill = [fill = source.fill, adapters = adapters_of(source), scale = source.lora->scale()](
+  merged.fill = [fill = source.fill, adapters = adapters_of(source)](
                     const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
     const auto found = adapters.find(param.name);
     if (found == adapters.end()) return fill(param, begin, out);
@@ -49,7 +52,7 @@ ModelSource merged_source(const ModelSource& source) {
     const Tensor weight = read(fill, param, first, last - first);
     const Tensor a = read(fill, adapter.a, 0, adapter.a.shape[0]);
     const Tensor b = read(fill, adapter.b, first, last - first);
-    const Tensor sum = at::addmm(weight, b, a, 1, scale).view(-1);
+    const Tensor sum = at::addmm(weight, b, a, 1, adapter.scale).view(-1);
     out.copy_(sum.narrow(0, begin - first * columns, out.numel()).view(out.sizes()));
   };
   return merged;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "wmtp/core/json.h"
@@ -16,16 +17,27 @@ struct PeftConfig {
   std::int64_t rank = 8;
   double alpha = 8, dropout = 0;
   bool rslora = false;
-  // Module names or their ends. Read: empty when the file has a pattern or "all-linear"; which
-  // modules are adapted the tensors say.
+  // Module names or their ends, or (only read) one pattern instead: a regular expression, or
+  // "all-linear". peft/peft_targets.h says which modules these are.
   std::vector<std::string> targets;
+  std::string target_pattern = {};
+  // Only read: what is left out of them.
+  std::vector<std::string> excluded = {};
+  std::string exclude_pattern = {};
+  std::vector<std::int64_t> layers = {};         // layers_to_transform; empty: all
+  std::vector<std::string> layers_pattern = {};  // what the list of layers is called
+  // Ranks and alphas of single modules, by patterns of the ends of their names, in the file's
+  // order.
+  std::vector<std::pair<std::string, std::int64_t>> rank_pattern = {};
+  std::vector<std::pair<std::string, double>> alpha_pattern = {};
 
   bool operator==(const PeftConfig&) const = default;
 };
 
 // Keys PEFT defaults are defaults here; unknown keys are ignored. Error config that names the key
 // and its value for whatever changes the computation in a way wmtp does not have (DoRA, biases,
-// rank patterns, modules_to_save, ...), and for values of a wrong type.
+// modules_to_save, ...), and for values of a wrong type. Patterns come in the order of their keys;
+// read_peft_config has them in the file's.
 PeftConfig parse_peft_config(const Json& json, std::string_view origin);
 PeftConfig read_peft_config(const std::filesystem::path& path);
 
