@@ -12,16 +12,13 @@ from tolerance import near, through_a_model
 CASES = {
     "one layer": dict(r=3, target_modules=["q_proj", "up_proj"], layers_to_transform=1),
     "some layers": dict(r=3, target_modules=SEVEN, layers_to_transform=[0, 2], layers_pattern="layers"),
-    "layers by patterns": dict(r=2, target_modules=["v_proj"], layers_to_transform=[2], layers_pattern=["h", "layers"]),
     "pattern": dict(r=4, target_modules=r"model\.layers\.[02]\.(self_attn\.(q|v)_proj|mlp\.up_proj)"),
-    "lookahead": dict(r=4, target_modules=r"(?!.*\.1\.).*\.(?P<name>[qk])_proj"),
     "ranks": dict(r=4, lora_alpha=6, target_modules=SEVEN, rank_pattern={"q_proj": 2, r"layers\.1\.mlp\.down_proj": 5}),
     "alphas": dict(r=4, lora_alpha=6, target_modules=ATTENTION, use_rslora=True,
                    alpha_pattern={r"^model\.layers\.0\..*": 20, "v_proj": 2.5, "proj": 100}),
     "all at once": dict(r=4, target_modules=SEVEN, layers_to_transform=[1, 2], rank_pattern={"layers.2.mlp.*": 1},
                         alpha_pattern={"(gate|up)_proj": 3}, exclude_modules=["model.layers.1.self_attn.q_proj"]),
     "excluded by pattern": dict(r=2, target_modules="all-linear", exclude_modules=r".*\.(0|2)\.mlp\..*"),
-    "one rank for all": dict(r=8, target_modules=ATTENTION, rank_pattern={".*": 3}, alpha_pattern={"[a-z_]+": 12}),
 }
 
 
@@ -32,9 +29,7 @@ def test_numbers_and_files_are_pefts(wmtp, tmp_path, options):
     model = PeftModel.from_pretrained(base_model("llama", base), theirs).eval()
     rows = random_rows((16, 5))
     want = [logits_of(model, row) for row in rows]
-    data = write_rows(tmp_path / "rows.jsonl", rows)
-    check_scores(score(wmtp, base, data, "--adapter", theirs), rows, [want])
-    # Written again, PEFT has the same model.
+    # Written again, PEFT has the same model; the export holds its own logits against those of the source.
     assert wmtp.json("checkpoint", "export", theirs, "--base-model", base, "--format", "peft", "--out", ours)["verified"]
     again = PeftModel.from_pretrained(base_model("llama", tmp_path / "again"), ours).eval()
     assert all(torch.equal(logits_of(again, row), logits) for row, logits in zip(rows, want))
@@ -50,6 +45,15 @@ def test_numbers_and_files_are_pefts(wmtp, tmp_path, options):
         assert torch.equal(value, plain[name]) == (f"base_model.model.{name.removesuffix('.weight')}.lora_A.weight" not in before)
 
 
+def test_scores_are_pefts(wmtp, tmp_path):
+    adapted(base_model("llama", tmp_path / "base"), **CASES["all at once"]).save_pretrained(tmp_path / "a")
+    model = PeftModel.from_pretrained(base_model("llama", tmp_path / "again"), tmp_path / "a").eval()
+    rows = random_rows((16, 5))
+    data = write_rows(tmp_path / "rows.jsonl", rows)
+    want = [logits_of(model, row) for row in rows]
+    check_scores(score(wmtp, tmp_path / "base", data, "--adapter", tmp_path / "a"), rows, [want])
+
+
 def test_a_run_starts_from_the_merged_model(wmtp, tmp_path):
     base, theirs = tmp_path / "base", tmp_path / "theirs"
     options = dict(r=4, lora_alpha=6, target_modules=ATTENTION, layers_to_transform=[0, 2], rank_pattern={"q_proj": 2},
@@ -60,7 +64,7 @@ def test_a_run_starts_from_the_merged_model(wmtp, tmp_path):
         "experiment": {"name": "t", "stage": "baseline"},
         "models": {"policy": {"path": str(theirs), "name": "t", "tokenizer_path": str(tmp_path / "data"), "dtype": "fp32"}},
         "dataset": {"train": str(tmp_path / "data/train.jsonl"), "max_length": 64},
-        "training": {"batch_size": 1, "learning_rate": 1e-30, "max_steps": 1, "weight_decay": 0},
+        "training": {"batch_size": 1, "learning_rate": 1e-30, "max_steps": 1},
         "checkpoint": {"save_final": True, "save_best": False, "export_on_finish": "hf"},
         "runtime": {"device": "cpu", "cache_dir": str(tmp_path / "cache"), "threads": 1}}))
     wmtp.run("train", "--config", tmp_path / "run.yaml", "--defaults", "none", "--run-dir", tmp_path / "run")
@@ -87,13 +91,9 @@ def test_of_several_keys_the_first_in_the_file_counts(wmtp, tmp_path):
 
 @pytest.mark.parametrize("change, part", [
     (dict(layers_to_transform=[0]), "model.layers.1."),  # tensors of layers that the file says have none
-    (dict(target_modules=["q_proj"]), "model.layers.0.self_attn.k_proj"),
     (dict(target_modules=r".*\.q_proj"), "model.layers.0.self_attn.k_proj"),
     (dict(rank_pattern={"q_proj": 3}), "is [2,"),
-    (dict(exclude_modules=["o_proj"]), "o_proj"),
     (dict(target_modules=r"(?i).*q_proj"), "'(?i'"),
-    (dict(target_modules=r".*q_proj", layers_to_transform=[0]), "layers_to_transform"),
-    (dict(layers_pattern="layers"), "layers_pattern"),
     (dict(target_modules=r".*\.c_attn"), "target_modules"),
 ], ids=lambda value: value if isinstance(value, str) else "")
 def test_files_that_contradict_their_tensors_are_refused(wmtp, tmp_path, change, part):
