@@ -3,10 +3,12 @@ import math
 
 import pytest
 import torch
+import yaml
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 FEW = ("training.max_steps=5", "training.eval_every_steps=5", "training.log_interval=1", "training.eval_at_start=false")
-LORA = ("training.use_lora=true", "training.lora={rank: 4, alpha: 8, dropout: 0.1, target_modules: [q_proj, w2]}")
+CONSTANT = ("training.lr_scheduler={type: constant}",)
+LORA = ("training.use_lora=true", "training.lora={rank: 4, alpha: 8, dropout: 0.1, target_modules: [q_proj, w2], learning_rate: 7e-4}")
 JOINT = ("training.value.source=joint", "models.value_model.checkpoint_path=null", "training.td.mode=td0")
 FROM_FINAL = ("models.policy.path=runs/micro-baseline/final", "models.policy.init=pretrained")
 
@@ -14,7 +16,7 @@ MODES = {
     "baseline": ("baseline",),
     "baseline-lora": ("baseline", *FROM_FINAL, *LORA),
     "baseline-lora-heads": ("baseline", *FROM_FINAL, "training.use_lora=true",
-                            "training.lora={scope: trunk, train_heads: true}"),
+                            "training.lora={scope: trunk, train_heads: true, learning_rate: 7e-4}"),
     "critic": ("critic",),
     "critic-frozen": ("critic", "training.backbone_frozen=true"),
     "critic-lora": ("critic", "training.backbone_frozen=true", *LORA),
@@ -43,7 +45,7 @@ SIDES = {f"{side}_{name}" for side in ("pos", "neg")
          for name in ("token_variance", "spikiness", "mean_abs_td", "position_corr")}
 NAMES = {
     "baseline": PREDICTS,
-    "critic": COMMON | {"train/lora_lr", "train/value_head_lr", "train/pairwise_accuracy", "train/epoch_pairwise_accuracy",
+    "critic": COMMON | {"train/value_head_lr", "train/pairwise_accuracy", "train/epoch_pairwise_accuracy",
                         "train/epoch_margin", "val/pairwise_accuracy", "val/auc"}
     | {f"{prefix}/{name}" for prefix in ("value", "val") for name in {"mean_pos", "mean_neg", "margin"} | SIDES},
     "verifiable-model": PREDICTS | WEIGHTED | {"train/epoch_weighted_ce", "train/epoch_unweighted_ce", "td/mean", "td/std",
@@ -58,10 +60,40 @@ NAMES = {
 }
 
 
+def check_learning_rates(run, mode):
+    """Those of the groups that have a parameter that learns, and of no others."""
+    training = yaml.safe_load((run.folder / "config.yaml").read_text())["training"]
+    rates = {}
+    if "lora" not in mode and mode != "critic-frozen" or "heads" in mode:
+        rates["weights"] = training["learning_rate"]
+    if "lora" in mode:
+        rates["train/lora_lr"] = 7e-4
+    if "critic" in mode or "joint" in mode:
+        rates["train/value_head_lr"] = training["value_head"]["learning_rate"]
+    shown = next(iter(rates.values()))
+    assert run.values("train/learning_rate") == pytest.approx([shown] * 5)
+    assert f"| lr: {shown:.2e} |" in run.stdout
+    for name in ("train/lora_lr", "train/value_head_lr"):
+        assert run.values(name) == pytest.approx([rates[name]] * 5 if name in rates else []), name
+
+
+def check_histograms_of_heads(run, mode):
+    """0 and 1 of what each head of rho1 selects; head 1 takes all unless it is told to select."""
+    found = {line["name"]: line for line in run.histograms if line["step"] == 5}
+    heads = [found[f"weight of head {head}"] for head in range(1, 5)]
+    for head, histogram in enumerate(heads):
+        selects = head > 0 or "topk" in mode
+        assert sum(count > 0 for count in histogram["counts"]) == (2 if selects else 1)
+        if selects:
+            assert histogram["counts"][-1] / sum(histogram["counts"]) == pytest.approx(0.6, abs=0.01)
+    assert sum(found["weight"]["counts"]) == sum(sum(histogram["counts"]) for histogram in heads)
+    assert found["weight"]["counts"][0] > 0 and found["weight"]["counts"][-1] > 0
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_a_mode_trains_to_its_end(workshop, mode):
     stage, *overrides = MODES[mode]
-    run = workshop.train(f"micro/{stage}.yaml", mode, *FEW, *overrides)
+    run = workshop.train(f"micro/{stage}.yaml", mode, *FEW, *CONSTANT, *overrides)
     assert len(run.values("train/loss")) == 5
     assert all(math.isfinite(value) for point in run.points for name, value in point.items())
     assert run.values("train/skipped_steps")[-1] == 0
@@ -72,6 +104,9 @@ def test_a_mode_trains_to_its_end(workshop, mode):
     assert (run.final / "adapter_model.safetensors").exists() == adapters
     assert (run.final / "model.safetensors").exists() != adapters
     assert (run.final / "value_head.safetensors").exists() == ("critic" in mode or "joint" in mode)
+    check_learning_rates(run, mode)
+    if stage == "rho1":
+        check_histograms_of_heads(run, mode)
 
 
 def test_epoch_numbers_are_those_of_all_steps(workshop):
@@ -157,6 +192,9 @@ def test_next_token_training_on_text(workshop, preset, ranks):
     losses = run.values("train/loss")
     assert len(losses) == 15 and losses[-1] < 0.75 * losses[0], losses
     assert not [name for name in run.names if name.startswith("val/")]
+    # Nothing stands before the first token of a block, from which it could be predicted.
+    assert [token["m"] for token in run.samples[0]["tokens"]] == [0] + [1] * 127
+    assert "128 tokens, 127 targets, every weight 1\n" in run.stdout
     model = AutoModelForCausalLM.from_pretrained(run.final, dtype=torch.float32)
     ids = AutoTokenizer.from_pretrained(run.final)("# Write a function", return_tensors="pt")["input_ids"]
     assert torch.isfinite(model(ids).logits).all()

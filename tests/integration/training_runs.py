@@ -35,6 +35,10 @@ class Run:
         return self._lines("samples.jsonl")
 
     @property
+    def histograms(self):
+        return self._lines("histograms.jsonl")
+
+    @property
     def summary(self):
         return json.loads((self.folder / "summary.json").read_text())
 

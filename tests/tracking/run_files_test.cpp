@@ -13,6 +13,7 @@
 #include "support/temp_dir.h"
 #include "wmtp/tracking/jsonl_sink.h"
 #include "wmtp/tracking/report/run_data.h"
+#include "wmtp/tracking/report/sample_html.h"
 
 namespace wmtp::tracking {
 namespace {
@@ -20,6 +21,7 @@ namespace {
 using test::slurp;
 using test::TempDir;
 using test::write_file;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(Jsonl, OneObjectALineInTheOrderGiven) {
@@ -169,6 +171,17 @@ TEST(SampleView, LongSamplesKeepTheEndOfThePromptAndTheTargets) {
         {.text = "t", .is_target = true, .weight = 1, .selected = {std::uint8_t(i < 60)}});
   EXPECT_EQ(render_sample(sample, {.color = false, .max_tokens = 9}),
             "… ppp>>tttttt<< …\n200 tokens, 100 targets, every weight 1, the head selects 60 %\n");
+}
+
+TEST(SampleView, AHeadSelectsAmongTheTokensThatItPredicts) {
+  DecodedSample sample{.step = 0, .stage = "rho1", .tokens = {{.text = "a"}}};
+  for (int i = 1; i < 5; ++i)  // head 2 looks two tokens ahead, so it has no word for the second
+    sample.tokens.push_back(
+        {.text = "t", .is_target = true, .weight = 1, .selected = {1, std::uint8_t(i > 1)}});
+  EXPECT_THAT(render_sample(sample, {}),
+              HasSubstr("5 tokens, 4 targets, every weight 1, the heads select 100, 100 %"));
+  EXPECT_THAT(sample_html(sample), AllOf(HasSubstr("Head 1: 4 of 4 targets selected"),
+                                         HasSubstr("Head 2: 3 of 3 targets selected")));
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ constexpr std::array<int, 5> kShades{236, 238, 24, 25, 31};
 
 struct WeightFacts {
   std::size_t num_targets = 0;
-  std::vector<std::size_t> num_selected = {};  // by head; empty: no selection
+  // By head; empty: no selection.
+  std::vector<std::size_t> num_selected = {}, num_selectable = {};
   double min = 0, max = 0, mean = 0;
   bool all_one = true;
 };
@@ -32,7 +33,8 @@ bool is_selected(const SampleToken& token) {
 
 WeightFacts weigh(const std::vector<SampleToken>& tokens) {
   WeightFacts facts;
-  for (const SampleToken& token : tokens) {
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const SampleToken& token = tokens[i];
     if (!token.is_target) continue;
     facts.min = facts.num_targets == 0 ? token.weight : std::min(facts.min, token.weight);
     facts.max = facts.num_targets == 0 ? token.weight : std::max(facts.max, token.weight);
@@ -40,8 +42,12 @@ WeightFacts weigh(const std::vector<SampleToken>& tokens) {
     facts.all_one = facts.all_one && token.weight == 1;
     ++facts.num_targets;
     facts.num_selected.resize(std::max(facts.num_selected.size(), token.selected.size()));
-    for (std::size_t head = 0; head < token.selected.size(); ++head)
+    facts.num_selectable.resize(facts.num_selected.size());
+    for (std::size_t head = 0; head < token.selected.size(); ++head) {
+      if (!is_target_of_head(tokens, i, head)) continue;
+      ++facts.num_selectable[head];
       facts.num_selected[head] += token.selected[head] != 0;
+    }
   }
   if (facts.num_targets > 0) facts.mean /= static_cast<double>(facts.num_targets);
   return facts;
@@ -79,9 +85,10 @@ std::string weights_line(const WeightFacts& facts, std::size_t num_tokens) {
     line +=
         fmt::format(", weights {:.3f} to {:.3f}, mean {:.3f}", facts.min, facts.max, facts.mean);
   std::vector<std::string> shares;
-  for (const std::size_t count : facts.num_selected)
+  for (std::size_t head = 0; head < facts.num_selected.size(); ++head)
     shares.push_back(fmt::format(
-        "{:.0f}", 100.0 * static_cast<double>(count) / static_cast<double>(facts.num_targets)));
+        "{:.0f}", 100.0 * static_cast<double>(facts.num_selected[head]) /
+                      static_cast<double>(std::max<std::size_t>(1, facts.num_selectable[head]))));
   if (!shares.empty())
     line += fmt::format(", {} {} %", shares.size() == 1 ? "the head selects" : "the heads select",
                         fmt::join(shares, ", "));

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,13 @@ struct SampleToken {
   std::optional<double> value = {};  // the value model's estimate here
   std::vector<std::uint8_t> selected = {};  // per head, 0 or 1; empty: this stage selects nothing
 };
+
+// Whether head `head`, from 0, predicts the token at `place`. It reads the token head + 1 places
+// before, which the first ones do not have.
+inline bool is_target_of_head(std::span<const SampleToken> tokens, std::size_t place,
+                              std::size_t head) {
+  return tokens[place].is_target && place > head;
+}
 
 struct DecodedSample {
   std::int64_t step = 0;

@@ -1,5 +1,6 @@
 // The parts of `wmtp data`: each adds its subcommand to the parent.
 #pragma once
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct ShownSequence {
   std::vector<std::int32_t> ids;
   std::vector<std::string> pieces;
   std::uint32_t prompt_len = 0;
+
+  // Nothing stands before the first token from which it could be predicted.
+  std::uint32_t first_target() const { return std::max(prompt_len, 1u); }
 };
 ShownSequence show_sequence(const data::EpochView& view, const data::Sequence& sequence,
                             const tokenizer::Tokenizer& tokenizer, std::string title);

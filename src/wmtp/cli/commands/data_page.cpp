@@ -78,7 +78,7 @@ std::string to_text(const InspectPage& page, bool color, bool per_token) {
   for (const ShownSequence& sequence : page.sequences) {
     out += fmt::format("\n--- {}\n", sequence.title);
     for (std::size_t i = 0; i < sequence.ids.size(); ++i) {
-      const bool target = i >= sequence.prompt_len;
+      const bool target = i >= sequence.first_target();
       if (per_token) {
         out += fmt::format("{:>6} {:>7} {} {}\n", i, sequence.ids[i],
                            target ? "target 1" : "       .", visible(sequence.pieces[i]));
@@ -87,9 +87,9 @@ std::string to_text(const InspectPage& page, bool color, bool per_token) {
       if (color)
         out += std::string(target ? kTargetColor : kPromptColor) + sequence.pieces[i] + kReset;
       else
-        out += (i == sequence.prompt_len ? ">>" : "") + sequence.pieces[i];
+        out += (i == sequence.first_target() ? ">>" : "") + sequence.pieces[i];
     }
-    if (!color && !per_token) out += sequence.prompt_len < sequence.ids.size() ? "<<" : ">><<";
+    if (!color && !per_token) out += sequence.first_target() < sequence.ids.size() ? "<<" : ">><<";
     out += "\n";
   }
   return out;
@@ -110,10 +110,10 @@ std::string to_html(const InspectPage& page) {
   for (const ShownSequence& sequence : page.sequences) {
     out += fmt::format("<h2>{}</h2><pre>", escape_html(sequence.title));
     for (std::size_t i = 0; i < sequence.ids.size(); ++i)
-      out +=
-          fmt::format("<span class=\"{}\" title=\"{}: id {}{}\">{}</span>",
-                      i < sequence.prompt_len ? "p" : "t", i, sequence.ids[i],
-                      i < sequence.prompt_len ? "" : ", target", escape_html(sequence.pieces[i]));
+      out += fmt::format("<span class=\"{}\" title=\"{}: id {}{}\">{}</span>",
+                         i < sequence.first_target() ? "p" : "t", i, sequence.ids[i],
+                         i < sequence.first_target() ? "" : ", target",
+                         escape_html(sequence.pieces[i]));
     out += "</pre>\n";
   }
   return out + "</body></html>\n";

@@ -5,22 +5,20 @@
 #include <algorithm>
 #include <cmath>
 
-#include "wmtp/config/derived.h"
 #include "wmtp/core/log.h"
-#include "wmtp/tokenizer/stream_decoder.h"
+#include "wmtp/run/report/batch_view.h"
 #include "wmtp/tracking/jsonl_sink.h"
 
 namespace wmtp::run {
 namespace {
 
-std::vector<double> on_host(const Tensor& values_N) {
-  if (!values_N.defined()) return {};
-  const Tensor host = values_N.to(at::kCPU, at::kDouble).contiguous();
-  return {host.const_data_ptr<double>(), host.const_data_ptr<double>() + host.numel()};
-}
-
 bool is_critic(const config::Config& config) {
   return config.experiment.stage == config::Stage::critic;
+}
+
+// What the schedule makes of a group's base rate in that step.
+double rate_of(double base, const StepRecord& record) {
+  return std::max(base * record.schedule_factor, record.min_learning_rate);
 }
 
 }  // namespace
@@ -47,21 +45,16 @@ void RunReport::write(std::int64_t step, tracking::NamedValues values) {
 tracking::NamedValues RunReport::step_values(const StepRecord& record, double tokens_per_s,
                                              double samples_per_s, const Utilization& used) const {
   const training::StepResult& result = record.result;
-  auto rate = [&](double base) {
-    return std::max(base * record.schedule_factor, record.min_learning_rate);
-  };
   tracking::NamedValues values{{"train/loss", result.loss},
                                {"train/grad_norm", result.grad_norm * result.clip_ratio},
                                {"train/grad_norm_pre_clip", result.grad_norm},
                                {"train/grad_clip_ratio", result.clip_ratio},
-                               {"train/learning_rate", rate(config_.training.learning_rate)},
+                               {"train/learning_rate", rate_of(facts_.rates.main, record)},
                                {"train/skipped_steps", static_cast<double>(record.skipped_steps)}};
-  if (is_critic(config_)) {
-    const double backbone = config_.training.use_lora ? config::lora_learning_rate(config_)
-                                                      : config_.training.learning_rate;
-    values.emplace_back("train/lora_lr", rate(backbone));
-    values.emplace_back("train/value_head_lr", rate(config_.training.value_head.learning_rate));
-  }
+  if (const auto& base = facts_.rates.lora)
+    values.emplace_back("train/lora_lr", rate_of(*base, record));
+  if (const auto& base = facts_.rates.value_head)
+    values.emplace_back("train/value_head_lr", rate_of(*base, record));
   values.insert(values.end(), result.metrics.begin(), result.metrics.end());
   values.emplace_back("perf/tokens_per_sec", tokens_per_s);
   values.emplace_back("perf/samples_per_sec", samples_per_s);
@@ -100,8 +93,7 @@ void RunReport::step(const StepRecord& record) {
   progress.loss = record.result.loss;
   for (const auto& [name, value] : record.result.metrics)
     if (name == "train/unweighted_ce_loss") progress.unweighted_loss = value;
-  progress.learning_rate =
-      std::max(config_.training.learning_rate * record.schedule_factor, record.min_learning_rate);
+  progress.learning_rate = rate_of(facts_.rates.main, record);
   progress.grad_norm = record.result.grad_norm;
   progress.samples_per_sec = samples_ / seconds;
   progress.tokens_per_sec = tokens_per_s;
@@ -178,40 +170,16 @@ void RunReport::skipped_save(std::int64_t step, bool tell) {
 
 void RunReport::sample(std::int64_t step, const training::DeviceBatch& batch,
                        const training::TokenMarks& marks, const tokenizer::Tokenizer& tokenizer) {
-  const std::vector<double> weights = on_host(marks.weight_N), values = on_host(marks.value_N);
-  std::vector<std::vector<double>> selected;
-  for (const Tensor& of_head : marks.selected_by_head_N) selected.push_back(on_host(of_head));
   constexpr std::size_t kDocuments = 2;
-  for (std::size_t d = 0; d + 1 < batch.doc_start.size() && d < kDocuments; ++d) {
-    tracking::DecodedSample sample;
+  for (tracking::DecodedSample& sample : decoded_documents(batch, marks, tokenizer, kDocuments)) {
     sample.step = step;
     sample.stage = config::name_of(config_.experiment.stage);
-    const auto begin = static_cast<std::size_t>(batch.doc_start[d]),
-               end = static_cast<std::size_t>(batch.doc_start[d + 1]);
-    const std::vector<std::string> texts =
-        tokenizer::token_texts(tokenizer, std::span(batch.tokens).subspan(begin, end - begin));
-    for (std::size_t i = begin; i < end; ++i) {
-      tracking::SampleToken token;
-      token.text = texts[i - begin];
-      token.is_target = batch.mask[i] != 0;
-      token.weight = !token.is_target ? 0 : weights.empty() ? 1 : weights[i];
-      if (!values.empty() && token.is_target) token.value = values[i];
-      for (const auto& of_head : selected) token.selected.push_back(of_head[i] > 0);
-      sample.tokens.push_back(std::move(token));
-    }
     files_.sample(sample);
     if (!sample_shown_) console_.sample(sample);
     sample_shown_ = true;
   }
-  std::vector<double> of_targets, values_of_targets;
-  for (std::size_t i = 0; i < batch.mask.size(); ++i) {
-    if (!batch.mask[i]) continue;
-    if (!weights.empty()) of_targets.push_back(weights[i]);
-    if (!values.empty()) values_of_targets.push_back(values[i]);
-  }
-  if (!of_targets.empty()) files_.histogram(tracking::make_histogram("weight", step, of_targets));
-  if (!values_of_targets.empty())
-    files_.histogram(tracking::make_histogram("value", step, values_of_targets));
+  for (const tracking::Histogram& histogram : batch_histograms(step, batch, marks))
+    files_.histogram(histogram);
 }
 
 void RunReport::finished(const TrainState& state, std::string status,

@@ -37,9 +37,17 @@ struct StepRecord {
 // training.log_interval steps.
 bool is_reported(std::int64_t step, std::int64_t num_steps, const config::Config& config);
 
+// Base rates of what the run trains, before the schedule.
+struct LearningRates {
+  // Of the model's own weights where they learn, else of its adapters, else of its value head.
+  double main = 0;
+  std::optional<double> lora, value_head;  // absent: there is nothing of the kind
+};
+
 struct RunFacts {
   std::int64_t num_steps = 0;
   int world = 1;
+  LearningRates rates;
   std::function<double(double span)> model_flops;                     // of a token
   std::function<double(double span, double targets)> executed_flops;  // of one with that many
   std::optional<double> peak_flops;                                   // of a device
@@ -58,7 +66,7 @@ class RunReport {
     console_.validating({step, num_done, num_batches});
   }
   void validation(std::int64_t step, const training::Numbers& numbers, double seconds);
-  // What the stage makes of a batch: decoded documents and a histogram of their weights.
+  // What the stage makes of a batch: decoded documents and histograms (batch_view.h).
   void sample(std::int64_t step, const training::DeviceBatch& batch,
               const training::TokenMarks& marks, const tokenizer::Tokenizer& tokenizer);
   void resumed(std::int64_t step, const std::string& name, int saved_ranks);

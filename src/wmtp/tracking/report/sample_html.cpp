@@ -57,8 +57,9 @@ std::string weights_html(Tokens tokens) {
                    short_number(largest));
 }
 
-const char* selection_class(const SampleToken& token, std::size_t head) {
-  if (!token.is_target || head >= token.selected.size()) return "p";
+const char* selection_class(Tokens tokens, std::size_t place, std::size_t head) {
+  const SampleToken& token = tokens[place];
+  if (!is_target_of_head(tokens, place, head) || head >= token.selected.size()) return "p";
   return token.selected[head] ? "s" : "u";
 }
 
@@ -66,9 +67,9 @@ std::string selection_html(Tokens tokens, std::size_t head) {
   std::size_t num_selected = 0, num_targets = 0;
   std::string text;
   for (std::size_t i = 0; i < tokens.size();) {
-    const std::string kind = selection_class(tokens[i], head);
+    const std::string kind = selection_class(tokens, i, head);
     text += fmt::format("<{0} class=\"{1}\">", kind == "s" ? "mark" : "span", kind);
-    for (; i < tokens.size() && selection_class(tokens[i], head) == kind; ++i) {
+    for (; i < tokens.size() && selection_class(tokens, i, head) == kind; ++i) {
       text += token_html(tokens[i]);
       num_targets += kind != "p" ? 1 : 0;
       num_selected += kind == "s" ? 1 : 0;
