@@ -1,5 +1,6 @@
 #include "config/config_fixture.h"
 #include "wmtp/config/derived.h"
+#include "wmtp/config/tables/schema.h"
 
 namespace wmtp::config {
 namespace {
@@ -120,6 +121,31 @@ TEST_F(OverrideTest, Values) {
   EXPECT_EQ(config.data_sampling.length_bins.back(), 9000);
   EXPECT_EQ(config.dataset.train.size(), 2u);
   EXPECT_EQ(config.training.batch_size, 2);
+}
+
+TEST_F(OverrideTest, NamesOfOtherProgramsLeadToOurs) {
+  const std::pair<const char*, const char*> names[] = {
+      {"training.lr", "training.learning_rate"},
+      {"training.num_epochs", "training.n_epochs"},
+      {"training.num_train_epochs", "training.n_epochs"},
+      {"training.steps", "training.max_steps"},
+      {"training.per_device_train_batch_size", "training.batch_size"},
+      {"training.grad_accum", "training.gradient_accumulation_steps"},
+      {"training.grad_clip", "training.max_grad_norm"},
+      {"training.weight_decay", "training.optimizer.weight_decay"},
+      {"training.gradient_checkpointing", "distributed.fsdp.activation_checkpointing"},
+      {"training.max_seq_length", "dataset.max_length"},
+      {"training.seed", "runtime.seed"},
+      {"training.output_dir", "runtime.run_dir"},
+      {"dataset.path", "dataset.train"},
+      {"dataset.max_seq_length", "dataset.max_length"},
+      {"models.path", "models.policy.path"}};
+  for (const auto& [theirs, ours] : names) {
+    EXPECT_THAT(problems(minimal(), {fmt::format("{}=1", theirs)}),
+                ElementsAre(fmt::format("--override 1: {}: unknown key; did you mean \"{}\"?",
+                                        theirs, ours)));
+    EXPECT_NE(schema().find(ours), nullptr) << ours;
+  }
 }
 
 TEST_F(OverrideTest, Problems) {

@@ -338,6 +338,18 @@ TEST_F(PathsTest, InputsMustExist) {
                   "--override 2: dataset.validation: \"stage.yaml\" does not exist",
                   "--override 2: dataset.validation: \"/u/someone/v.jsonl\" does not exist"));
   test::write_file(dir_ / "d.jsonl", "");
+  std::filesystem::create_directories(dir_ / "models/llama");
+  wanted.overrides = {"dataset.train=" + (dir_ / "d.jsonl").string(),
+                      "models.policy.path=" + (dir_ / "modles/lama").string(),
+                      "dataset.validation=" + (dir_ / "models/other").string()};
+  EXPECT_THAT(
+      problems_of(wanted),
+      ElementsAre(
+          fmt::format("--override 2: models.policy.path: \"{}\" does not exist; did you "
+                      "mean \"{}\"?",
+                      (dir_ / "modles/lama").string(), (dir_ / "models/llama").string()),
+          fmt::format("--override 3: dataset.validation: \"{}\" does not exist; \"{}\" does",
+                      (dir_ / "models/other").string(), (dir_ / "models").string())));
   wanted.overrides = {"dataset.train=" + (dir_ / "d.jsonl").string()};
   EXPECT_THAT(problems_of(wanted), IsEmpty());
   env_.erase("HOME");

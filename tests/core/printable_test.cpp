@@ -61,5 +61,12 @@ TEST(Printable, AnyBytes) {
   }
 }
 
+TEST(ShellWord, IsQuotedWhereAShellWouldActOnIt) {
+  EXPECT_EQ(shell_word("runs/a-1/x.yaml"), "runs/a-1/x.yaml");
+  EXPECT_EQ(shell_word("my run.yaml"), "'my run.yaml'");
+  EXPECT_EQ(shell_word("it's $(x)"), "'it'\\''s $(x)'");
+  EXPECT_EQ(shell_word(""), "''");
+}
+
 }  // namespace
 }  // namespace wmtp

@@ -5,6 +5,7 @@
 
 #include "data/corpus_fixture.h"
 #include "support/expect_error.h"
+#include "wmtp/data/file_format.h"
 #include "wmtp/data/plan/text_blocks.h"
 
 namespace wmtp::data {

@@ -222,9 +222,11 @@ TEST(Sampling, QuotasFollowTheRule) {
 
 TEST(Sampling, ShortageNamesBinWantedAvailable) {
   std::vector<BinQuota> bins{{"easy", 1, 3, 7}, {"hard", 1, 9, 7}};
-  EXPECT_WMTP_ERROR(settle_shortages(14, bins, OnShortage::error), ErrorKind::data,
-                    "bin \"easy\" is short: 7 samples wanted, 3 available");
-  settle_shortages(14, bins, OnShortage::cap);
+  EXPECT_WMTP_ERROR(settle_shortages({14}, bins, OnShortage::error), ErrorKind::data,
+                    "bin \"easy\" is short: 7 rows wanted, 3 available (data_sampling.n_samples); "
+                    "lower data_sampling.n_samples, change the weights of the bins or set "
+                    "data_sampling.on_shortage: cap");
+  settle_shortages({14}, bins, OnShortage::cap);
   EXPECT_EQ(bins[0].quota, 3u);
   EXPECT_EQ(bins[1].quota, 7u);
 }

@@ -77,7 +77,21 @@ def test_sharded_folder_and_org_name_in_the_cache(wmtp, llama, tmp_path):
     for name, value in model.named_parameters():
         assert tensors[name]["sha256"] == sha(value), name
     error = wmtp.error("checkpoint", "inspect", "some-org/other", code=78, env={"HF_HUB_CACHE": str(tmp_path / "hub")})
-    assert "hf download some-org/other" in error["hint"]
+    assert error["hint"] == "download it with: hf download some-org/other"
+
+
+def test_a_slip_in_a_local_path_is_no_name_of_the_hub(wmtp, llama, tmp_path):
+    def refused(name):
+        error = wmtp.error("checkpoint", "inspect", name, code=78, cwd=tmp_path, env={"HF_HUB_CACHE": str(tmp_path / "hub")})
+        return error["message"], error["hint"]
+    llama[1].save_pretrained(tmp_path / "models/tiny-llama")
+    for slip in ("modles/tiny-llama", "./models/tiny-lama", "models/deep/tiny-llama"):
+        message, hint = refused(slip)
+        assert f"there is no file or folder {slip}" in message and "hf download" not in hint, message
+        assert hint == ("models holds tiny-llama" if "deep" in slip else f"did you mean {'./' * slip.startswith('.')}models/tiny-llama?")
+    # With a folder of that name it may be either.
+    assert refused("models/other")[1] == "models holds tiny-llama or, if it is on the hub, download it with: hf download models/other"
+    assert refused("modles/other")[1] == "did you mean models? or, if it is on the hub, download it with: hf download modles/other"
 
 
 def test_bin_files(wmtp, llama, tmp_path):

@@ -1,7 +1,11 @@
 #include "wmtp/config/input_paths.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
+
+#include "wmtp/core/suggest.h"
 
 namespace wmtp::config {
 namespace {
@@ -42,6 +46,16 @@ std::vector<std::string> missing_inputs(const Row& row, const Config& config) {
   else
     look(value);
   return missing;
+}
+
+std::string instead_of_missing(const std::string& path) {
+  if (const auto close = near_path(path)) return fmt::format("; did you mean \"{}\"?", *close);
+  std::error_code ignored;
+  for (std::filesystem::path above = std::filesystem::path(path).parent_path();
+       above.has_relative_path(); above = above.parent_path())
+    if (std::filesystem::exists(above, ignored))
+      return fmt::format("; \"{}\" does", above.string());
+  return "";
 }
 
 }  // namespace wmtp::config

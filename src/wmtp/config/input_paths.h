@@ -16,4 +16,8 @@ bool expand_home(Node& node, const Environment& env);
 // is not a path: only what starts with `/`, `./`, `../` or has two slashes is.
 std::vector<std::string> missing_inputs(const Row& row, const Config& config);
 
+// What is there in place of a missing path, to follow the fact: `; did you mean "..."?`, or the
+// part of it that exists. Empty where nothing is near.
+std::string instead_of_missing(const std::string& path);
+
 }  // namespace wmtp::config

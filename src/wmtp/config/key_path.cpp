@@ -38,6 +38,25 @@ constexpr std::array<NamePair, 9> kRemoved{{
     {"dataset.batch_size", "use training.batch_size"},
 }};
 
+// What other programs call a key, where no near name would lead to it.
+constexpr std::array<NamePair, 15> kForeignNames{{
+    {"training.lr", "training.learning_rate"},
+    {"training.num_epochs", "training.n_epochs"},
+    {"training.num_train_epochs", "training.n_epochs"},
+    {"training.steps", "training.max_steps"},
+    {"training.per_device_train_batch_size", "training.batch_size"},
+    {"training.grad_accum", "training.gradient_accumulation_steps"},
+    {"training.grad_clip", "training.max_grad_norm"},
+    {"training.weight_decay", "training.optimizer.weight_decay"},
+    {"training.gradient_checkpointing", "distributed.fsdp.activation_checkpointing"},
+    {"training.max_seq_length", "dataset.max_length"},
+    {"training.seed", "runtime.seed"},
+    {"training.output_dir", "runtime.run_dir"},
+    {"dataset.path", "dataset.train"},
+    {"dataset.max_seq_length", "dataset.max_length"},
+    {"models.path", "models.policy.path"},
+}};
+
 bool under(std::string_view path, std::string_view prefix) {
   return path.starts_with(prefix) && (path.size() == prefix.size() || path[prefix.size()] == '.');
 }
@@ -157,6 +176,8 @@ std::string unknown_key_fact(std::string_view path) {
     return "unknown key; credentials are never keys: S3 takes AWS_* variables, profile files or "
            "the "
            "instance role, MLflow takes MLFLOW_TRACKING_TOKEN, _USERNAME and _PASSWORD";
+  for (const auto& [foreign, ours] : kForeignNames)
+    if (path == foreign) return fmt::format("unknown key; did you mean \"{}\"?", ours);
   const std::string parent = parent_of(path);
   const std::string name(path.substr(parent.empty() ? 0 : parent.size() + 1));
   // Long names may differ by more: "shard_strategy" is near "sharding_strategy".

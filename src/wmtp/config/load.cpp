@@ -218,7 +218,7 @@ void Loader::check_inputs() {
     if (!row.input || !is_written(row.key) || failed_.contains(row.key)) continue;
     for (const std::string& missing : missing_inputs(row, result_.config))
       problems_.add(place_of(row), row.key,
-                    fmt::format("\"{}\" does not exist{}", missing,
+                    fmt::format("\"{}\" does not exist{}{}", missing, instead_of_missing(missing),
                                 row.key == "checkpoint.resume"
                                     ? "; it takes auto, never, a checkpoint, a pointer to one "
                                       "(<model>-best), a run's folder or a folder of checkpoints"

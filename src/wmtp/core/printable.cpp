@@ -92,4 +92,15 @@ std::string printable(std::string_view message) {
   return out;
 }
 
+std::string shell_word(std::string_view word) {
+  const bool plain = std::ranges::all_of(word, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("%+,-./:=@_").find(c) != std::string_view::npos;
+  });
+  if (plain && !word.empty()) return std::string(word);
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
 }  // namespace wmtp

@@ -16,4 +16,7 @@ std::string escape_control(std::string_view text, Colours colours = Colours::esc
 // more]6789").
 std::string printable(std::string_view message);
 
+// A word as a shell takes it: quoted where it holds more than letters, digits and %+,-./:=@_.
+std::string shell_word(std::string_view word);
+
 }  // namespace wmtp

@@ -1,10 +1,49 @@
 #include "wmtp/core/suggest.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <numeric>
 #include <vector>
 
 namespace wmtp {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kLookedAt = 10000, kNamesShown = 5;
+
+// Without hidden ones, in order.
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::directory_iterator entry(folder.empty() ? "." : folder, error);
+  for (; !error && entry != fs::directory_iterator() && names.size() < kLookedAt;
+       entry.increment(error))
+    if (const std::string name = entry->path().filename().string(); !name.starts_with('.'))
+      names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// One letter of three to five may differ, two of six.
+std::optional<std::string> near_name(const std::string& name, const fs::path& folder) {
+  const std::vector<std::string> names = names_in(folder);
+  return nearest(name, names, name.size() / 3);
+}
+
+fs::path existing_part(const fs::path& path) {
+  fs::path found;
+  std::error_code ignored;
+  for (const fs::path& part : path) {
+    if (!fs::exists(found / part, ignored)) break;
+    found /= part;
+  }
+  return found;
+}
+
+}  // namespace
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
@@ -33,6 +72,37 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
     }
   }
   return best;
+}
+
+std::optional<std::string> near_path(const fs::path& path) {
+  fs::path found;
+  std::error_code ignored;
+  for (const fs::path& part : path) {
+    if (part.empty()) continue;  // a slash at the end
+    if (fs::exists(found / part, ignored)) {
+      found /= part;
+      continue;
+    }
+    const auto close = near_name(part.string(), found);
+    if (!close) return std::nullopt;
+    found /= *close;
+  }
+  return found.string();
+}
+
+std::string missing_path_hint(const fs::path& path) {
+  if (const auto close = near_path(path)) return fmt::format("did you mean {}?", *close);
+  const fs::path folder = existing_part(path);
+  const std::string name = folder.empty() ? "the current folder" : folder.string();
+  std::error_code ignored;
+  if (!folder.empty() && !fs::is_directory(folder, ignored))
+    return fmt::format("{} is a file", name);
+  std::vector<std::string> names = names_in(folder);
+  if (names.empty()) return fmt::format("{} is there, and empty", name);
+  const std::size_t left_out = names.size() - std::min(names.size(), kNamesShown);
+  names.resize(names.size() - left_out);
+  return fmt::format("{} holds {}{}", name, fmt::join(names, ", "),
+                     left_out > 0 ? fmt::format(" and {} more", left_out) : "");
 }
 
 }  // namespace wmtp

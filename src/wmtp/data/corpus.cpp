@@ -7,40 +7,12 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
+#include "wmtp/data/file_format.h"
 #include "wmtp/data/index/index_builder.h"
-#include "wmtp/data/index/line_chunks.h"
-#include "wmtp/data/index/row_schema.h"
 #include "wmtp/data/index/source_file.h"
 #include "wmtp/data/tokens/cache_builder.h"
 
 namespace wmtp::data {
-
-Format detect_format(const std::filesystem::path& file, const DatasetOptions& options) {
-  if (file.extension() == ".wtok") return Format::tokens;
-  if (is_text_file(file)) return Format::text;
-  LineChunkSource source(file, options.bad_lines.max_line_bytes, std::size_t{1} << 20);
-  RowParser parser;
-  LineChunk chunk;
-  std::vector<std::string> names;
-  for (int tries = 0; tries < 8 && names.empty() && source.next(chunk); ++tries)
-    if (chunk.overlong_bytes == 0)
-      for_each_line(chunk, [&](const Line& line) {
-        if (names.empty() && !is_blank(line.text)) parser.keys(line, names);
-      });
-  const auto has = [&](std::string_view key) {
-    return std::find(names.begin(), names.end(), key) != names.end();
-  };
-  if (has("instruction") && has("output")) return Format::instruct;
-  if (has(options.text.column)) return Format::text;
-  if (names.empty())
-    throw Error(ErrorKind::data, "data", fmt::format("{} holds no row", file.string()));
-  throw Error(
-      ErrorKind::data, "data",
-      fmt::format(
-          "{}: neither \"instruction\" and \"output\" nor \"{}\" in its first good line (keys: {})",
-          file.string(), options.text.column, fmt::join(names, ", ")),
-      "set dataset.format or dataset.text.column");
-}
 
 Corpus::Corpus(const DatasetOptions& options, const tokenizer::Tokenizer& tokenizer,
                bool need_token_counts)
@@ -62,8 +34,7 @@ Corpus::Corpus(const DatasetOptions& options, const tokenizer::Tokenizer& tokeni
 
 void Corpus::open_file(const std::filesystem::path& path, std::size_t ordinal,
                        const tokenizer::Tokenizer& tokenizer, bool need_token_counts) {
-  const Format format =
-      options_.format == Format::automatic ? detect_format(path, options_) : options_.format;
+  const Format format = format_of(path, options_);
   if (format_ != Format::automatic && format != format_)
     throw Error(ErrorKind::config, "data",
                 fmt::format("{} is of another format than the files before it", path.string()));

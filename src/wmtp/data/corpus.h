@@ -83,7 +83,4 @@ class Corpus {
   std::string data_fingerprint_, tokenizer_fingerprint_;
 };
 
-// The format of a file by its name and first good line; ErrorKind::data listing the keys found.
-Format detect_format(const std::filesystem::path& file, const DatasetOptions& options);
-
 }  // namespace wmtp::data

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "wmtp/core/error.h"
-#include "wmtp/data/corpus.h"
+#include "wmtp/data/file_format.h"
 #include "wmtp/data/index/line_chunks.h"
 #include "wmtp/data/index/row_schema.h"
 #include "wmtp/data/index/source_file.h"
@@ -101,8 +101,7 @@ AboutRows look_at_files(const DatasetOptions& options, const tokenizer::Tokenize
   AboutRows sum = 0;
   Format before = Format::automatic;
   for (const fs::path& file : expand_files(options.files)) {
-    const Format format =
-        options.format == Format::automatic ? detect_format(file, options) : options.format;
+    const Format format = format_of(file, options);
     if (before != Format::automatic && format != before)
       throw Error(ErrorKind::config, "data",
                   fmt::format("{} is of another format than the files before it", file.string()));

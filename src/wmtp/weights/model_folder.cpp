@@ -5,6 +5,7 @@
 #include "wmtp/core/error.h"
 #include "wmtp/core/file.h"
 #include "wmtp/core/log.h"
+#include "wmtp/core/suggest.h"
 #include "wmtp/weights/sha256_sums.h"
 #include "wmtp/weights/torch_file.h"
 #include "wmtp/weights/weight_index.h"
@@ -119,6 +120,22 @@ fs::path hub_cache(const Environment& environment) {
   return fs::path(environment("HOME").value_or(".")) / ".cache/huggingface/hub";
 }
 
+// Where the Hugging Face cache has the main revision of org/name.
+std::optional<fs::path> cached_snapshot(const std::string& name, const Environment& environment) {
+  const auto slash = name.find('/');
+  const fs::path repository =
+      hub_cache(environment) /
+      fmt::format("models--{}--{}", name.substr(0, slash), name.substr(slash + 1));
+  const fs::path ref = repository / "refs/main";
+  std::error_code ignored;
+  if (!fs::exists(ref, ignored)) return std::nullopt;
+  std::string revision = read_file(ref, 4096, ErrorKind::config);
+  revision.erase(revision.find_last_not_of(" \r\n") + 1);
+  storage::check_relative_name(revision, ref.string());
+  const fs::path snapshot = repository / "snapshots" / revision;
+  return fs::is_directory(snapshot, ignored) ? std::optional(snapshot) : std::nullopt;
+}
+
 }  // namespace
 
 void find_config(ModelFolder& model) {
@@ -166,25 +183,25 @@ void add_weights_file(ModelFolder& folder, std::string_view name) {
 fs::path locate_model(const std::string& name, const Environment& environment) {
   std::error_code ignored;
   if (fs::exists(name, ignored)) return name;
-  if (!is_hub_name(name))
-    throw Error(ErrorKind::config, "checkpoint", fmt::format("there is no file or folder {}", name),
-                "paths begin in the current folder; a model of the Hugging Face cache is org/name");
-  const auto slash = name.find('/');
-  const fs::path repository =
-      hub_cache(environment) /
-      fmt::format("models--{}--{}", name.substr(0, slash), name.substr(slash + 1));
-  const fs::path ref = repository / "refs/main";
-  if (fs::exists(ref, ignored)) {
-    std::string revision = read_file(ref, 4096, ErrorKind::config);
-    revision.erase(revision.find_last_not_of(" \r\n") + 1);
-    storage::check_relative_name(revision, ref.string());
-    if (fs::is_directory(repository / "snapshots" / revision, ignored))
-      return repository / "snapshots" / revision;
-  }
+  const bool may_be_hub = is_hub_name(name);
+  if (may_be_hub)
+    if (const auto snapshot = cached_snapshot(name, environment)) return *snapshot;
+  // A slip in a path can look like org/name; nothing can be downloaded for it.
+  const std::string folder = name.substr(0, name.find('/'));
+  const bool is_below = may_be_hub && fs::is_directory(folder, ignored);
+  if (!may_be_hub || (!is_below && near_path(name)))
+    throw Error(
+        ErrorKind::config, "checkpoint", fmt::format("there is no file or folder {}", name),
+        missing_path_hint(name) +
+            (name.find('/') == name.npos ? "; a model of the Hugging Face cache is org/name" : ""));
+  const std::string nearby = is_below            ? missing_path_hint(name)
+                             : near_path(folder) ? missing_path_hint(folder)
+                                                 : "";
   throw Error(ErrorKind::config, "checkpoint",
               fmt::format("{} is no folder here and not in the Hugging Face cache {}", name,
                           hub_cache(environment).string()),
-              fmt::format("download it with: hf download {}", name));
+              fmt::format("{}download it with: hf download {}",
+                          nearby.empty() ? "" : nearby + " or, if it is on the hub, ", name));
 }
 
 }  // namespace wmtp::weights

@@ -10,6 +10,7 @@
 
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
+#include "wmtp/data/index/foreign_rows.h"
 #include "wmtp/data/index/index_rows.h"
 #include "wmtp/data/index/line_chunks.h"
 #include "wmtp/data/index/metadata_json.h"
@@ -195,6 +196,7 @@ class IndexWriter {
 IndexReport build_index(const IndexRequest& request) {
   const auto start = Clock::now();
   const FileStamp stamp = stamp_of(request.file);
+  refuse_other_formats(request.file);
   auto fingerprint = std::async(std::launch::async, [&] { return fingerprint_file(request.file); });
   LineChunkSource source(request.file, request.bad_lines.max_line_bytes);
   IndexWriter writer(request);

@@ -13,6 +13,7 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
+#include "wmtp/core/suggest.h"
 
 namespace wmtp::data {
 namespace fs = std::filesystem;
@@ -36,7 +37,8 @@ std::vector<fs::path> expand_files(const std::vector<std::string>& patterns) {
     glob_t matches{};
     if (::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &matches) != 0 || matches.gl_pathc == 0) {
       ::globfree(&matches);
-      throw Error(ErrorKind::config, "data", fmt::format("{}: no such file", pattern));
+      throw Error(ErrorKind::config, "data", fmt::format("{}: no such file", pattern),
+                  missing_path_hint(pattern));
     }
     std::vector<std::string> names(matches.gl_pathv, matches.gl_pathv + matches.gl_pathc);
     ::globfree(&matches);

@@ -29,7 +29,7 @@ Dataset::Dataset(std::shared_ptr<const Corpus> corpus, const SamplingOptions& op
     throw Error(ErrorKind::data, "data",
                 fmt::format("the {} set has no samples",
                             split == Split::validation ? "validation" : "training"),
-                "`wmtp data inspect --dropped` says which rows cannot be used");
+                "`wmtp data inspect --config C --dropped` says which rows cannot be used");
 }
 
 bool Dataset::differs_by_epoch() const {
@@ -39,9 +39,10 @@ bool Dataset::differs_by_epoch() const {
 SampleList Dataset::draw_fixed(const RowTable& table, const std::string& prefix,
                                DrawReport& report) const {
   const bool all = !options_.n_samples;
-  const DrawRequest request{table,  options_,
-                            prefix, all ? 0 : static_cast<std::uint64_t>(*options_.n_samples),
-                            all,    options_.difficulty_weights};
+  DrawRequest request{table,  options_,
+                      prefix, all ? 0 : static_cast<std::uint64_t>(*options_.n_samples),
+                      all,    options_.difficulty_weights};
+  if (split_ == Split::validation) request.count_key = "data_sampling.val_n_samples";
   SampleList list = draw_samples(request, report);
   if (split_ == Split::validation) {
     std::sort(list.rows.begin(), list.rows.end());

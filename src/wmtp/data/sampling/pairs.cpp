@@ -24,8 +24,16 @@ std::vector<GradedProblem> group(const DrawRequest& request, DrawReport& report)
       problems[number].difficulty = table.difficulty(row);
     if (!table.is_candidate(row)) continue;
     ++report.num_candidates;
-    if (number == kNoProblem) continue;
+    if (number == kNoProblem) {
+      ++report.num_without_problem;
+      continue;
+    }
     (table.is_correct(row) ? problems[number].correct : problems[number].incorrect).push_back(row);
+  }
+  for (const GradedProblem& problem : problems) {
+    if (problem.correct.empty() && problem.incorrect.empty()) continue;
+    ++report.num_problems;
+    report.num_one_sided += problem.correct.empty() || problem.incorrect.empty() ? 1 : 0;
   }
   return problems;
 }
@@ -104,7 +112,7 @@ SampleList draw_pairs(const DrawRequest& request, DrawReport& report) {
     for (BinQuota& bin : quotas) bin.quota = bin.weight > 0 ? bin.num_candidates : 0;
   } else {
     assign_quotas(request.num_samples, quotas);
-    settle_shortages(request.num_samples, quotas, request.options.on_shortage);
+    settle_shortages(request.wanted(), quotas, request.options.on_shortage);
   }
   std::vector<RowPair> drawn;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
@@ -160,7 +168,7 @@ SampleList draw_length_balanced_pairs(const DrawRequest& request, DrawReport& re
   }
   std::vector<BinQuota> quota(1);
   quota[0] = {"all", 1.0, all.size(), request.all ? all.size() : request.num_samples};
-  if (!request.all) settle_shortages(request.num_samples, quota, request.options.on_shortage);
+  if (!request.all) settle_shortages(request.wanted(), quota, request.options.on_shortage);
   report.bins.push_back({"all", all.size(), quota[0].quota, quota[0].quota, quota[0].quota});
   all = take(std::move(all), quota[0].quota, request, "length_pairs/bin/all", report);
   return finish(request, std::move(all), "length_pairs");

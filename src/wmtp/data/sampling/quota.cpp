@@ -62,28 +62,35 @@ void assign_quotas(std::uint64_t n, std::span<BinQuota> bins) {
   }
 }
 
-void settle_shortages(std::uint64_t n, std::span<BinQuota> bins, OnShortage on_shortage) {
+void settle_shortages(const Wanted& wanted, std::span<BinQuota> bins, OnShortage on_shortage) {
+  const auto shortage = [&](const std::string& fact, std::string_view other, std::uint64_t taken) {
+    if (on_shortage == OnShortage::error)
+      throw Error(
+          ErrorKind::data, "data", fmt::format("{} ({})", fact, wanted.key),
+          fmt::format("lower {}{} or set data_sampling.on_shortage: cap", wanted.key, other));
+    log::warn("data", "{}; taking {}", fact, taken);
+  };
   std::uint64_t total = 0, available = 0;
+  for (const BinQuota& bin : bins) available += bin.weight > 0 ? bin.num_candidates : 0;
+  if (available == 0) return;
   for (BinQuota& bin : bins) {
-    available += bin.weight > 0 ? bin.num_candidates : 0;
     if (bin.quota > bin.num_candidates) {
-      const std::string fact = fmt::format("bin \"{}\" is short: {} samples wanted, {} available",
-                                           bin.name, bin.quota, bin.num_candidates);
-      if (on_shortage == OnShortage::error)
-        throw Error(ErrorKind::data, "data", fact,
-                    "lower data_sampling.n_samples, change the weights, or set "
-                    "data_sampling.on_shortage: cap");
-      log::warn("data", "{}; taking {}", fact, bin.num_candidates);
+      const std::string place =
+          bins.size() > 1 ? fmt::format("bin \"{}\" is short: ", bin.name) : "";
+      shortage(fmt::format("{}{} {} wanted, {} available", place, bin.quota, wanted.unit,
+                           bin.num_candidates),
+               bins.size() > 1 ? ", change the weights of the bins" : "", bin.num_candidates);
       bin.quota = bin.num_candidates;
     }
     total += bin.quota;
   }
-  if (total >= n) return;
-  const std::string fact = fmt::format("{} samples wanted, {} available", n, available);
-  if (on_shortage == OnShortage::error && available < n)
-    throw Error(ErrorKind::data, "data", fact,
-                "lower data_sampling.n_samples or set data_sampling.on_shortage: cap");
-  log::warn("data", "{}; taking {}", fact, total);
+  if (total >= wanted.count) return;
+  const std::string fact =
+      fmt::format("{} {} wanted, {} available", wanted.count, wanted.unit, available);
+  if (available < wanted.count)
+    shortage(fact, "", total);
+  else
+    log::warn("data", "{}; taking {}", fact, total);
 }
 
 }  // namespace wmtp::data

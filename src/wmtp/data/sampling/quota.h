@@ -24,9 +24,17 @@ struct BinQuota {
 // Fills `quota` of every bin. The sum falls short of `n` only where every bin is full.
 void assign_quotas(std::uint64_t n, std::span<BinQuota> bins);
 
-// Refuses or caps shortages: `error` throws ErrorKind::data naming bin, wanted and available; `cap`
-// cuts quotas to the candidates and logs. `n` = the number asked for in all.
-void settle_shortages(std::uint64_t n, std::span<BinQuota> bins, OnShortage on_shortage);
+// What was asked for: how many, of what, by which key.
+struct Wanted {
+  std::uint64_t count = 0;
+  std::string_view unit = "rows";  // or "pairs"
+  std::string_view key = "data_sampling.n_samples";
+};
+
+// Refuses or caps shortages: `error` throws ErrorKind::data naming bin, wanted, available and the
+// key; `cap` cuts quotas to the candidates and logs. Where no bin has a candidate it leaves it to
+// the caller to say why.
+void settle_shortages(const Wanted& wanted, std::span<BinQuota> bins, OnShortage on_shortage);
 
 // The bins of a run, in file order; one bin `all` where none are given.
 class Bins {

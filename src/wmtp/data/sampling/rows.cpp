@@ -90,7 +90,7 @@ SampleList draw_rows(const DrawRequest& request, DrawReport& report) {
                                                           : quotas[i].num_candidates;
   } else {
     assign_quotas(request.num_samples, quotas);
-    settle_shortages(request.num_samples, quotas, request.options.on_shortage);
+    settle_shortages(request.wanted(), quotas, request.options.on_shortage);
   }
   SampleList list;
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -110,19 +110,67 @@ SampleList draw_rows(const DrawRequest& request, DrawReport& report) {
   return list;
 }
 
+namespace {
+
+// Says what left the candidates out, and how to let in those of the largest part.
+[[noreturn]] void refuse_empty(const DrawRequest& request, const DrawReport& report) {
+  const bool pairs = request.options.use_pairwise;
+  std::string fact =
+      fmt::format("no {}: {} candidate rows", pairs ? "pairs" : "samples", report.num_candidates);
+  std::string hint = "see: wmtp data inspect --config C --dropped";
+  std::uint64_t most = 0;
+  const auto cause = [&](std::uint64_t count, const std::string& text, const std::string& remedy) {
+    if (count == 0) return;
+    fact += ", " + text;
+    if (count > most) hint = remedy, most = count;
+  };
+  cause(report.num_without_problem,
+        fmt::format("{} of them without task_id", report.num_without_problem),
+        "give the rows of one problem the same task_id (or metadata.problem_id), or set "
+        "data_sampling.use_pairwise: false");
+  cause(report.num_one_sided,
+        fmt::format("{} of {} problems with right or wrong rows only", report.num_one_sided,
+                    report.num_problems),
+        "a pair is a right and a wrong row (is_correct) of one task_id; or set "
+        "data_sampling.use_pairwise: false");
+  cause(report.num_without_bin,
+        fmt::format("{} of them in no difficulty bin", report.num_without_bin),
+        "the bins of data_sampling.difficulty_bins hold no metadata.difficulty of these rows");
+  cause(report.num_below_length_bins,
+        fmt::format("{} of them shorter than the first length bin", report.num_below_length_bins),
+        "lower the first edge of data_sampling.length_bins");
+  cause(report.num_of_other_class,
+        fmt::format("{} not of the class that data_sampling.correct_ratio {} asks for",
+                    report.num_of_other_class, request.options.correct_ratio),
+        "change data_sampling.correct_ratio, or set data_sampling.balance_correct: false");
+  std::uint64_t without_weight = 0, in_bins = 0;
+  for (const BinReport& bin : report.bins) {
+    const auto given = request.weights.find(bin.name);
+    const bool weighed =
+        request.weights.empty() || (given != request.weights.end() && given->second > 0);
+    (weighed ? in_bins : without_weight) += bin.num_candidates;
+  }
+  cause(without_weight, fmt::format("{} of them in bins without a weight", without_weight),
+        "give their bins a weight in data_sampling.difficulty_weights");
+  cause(in_bins, fmt::format("{} of them in bins with right or wrong rows only", in_bins),
+        fmt::format("data_sampling.correct_ratio {} needs both; or set "
+                    "data_sampling.balance_correct: false",
+                    request.options.correct_ratio));
+  const std::uint64_t both = report.num_problems - report.num_one_sided;
+  if (request.options.use_length_balanced && report.num_without_bin == 0)
+    cause(both, fmt::format("{} problems without a right and a wrong row of one length bin", both),
+          "widen data_sampling.length_bins, or set data_sampling.use_length_balanced: false");
+  throw Error(ErrorKind::data, "data", fact, hint);
+}
+
+}  // namespace
+
 SampleList draw_samples(const DrawRequest& request, DrawReport& report) {
   SampleList list = !request.options.use_pairwise ? draw_rows(request, report)
                     : request.options.use_length_balanced
                         ? draw_length_balanced_pairs(request, report)
                         : draw_pairs(request, report);
-  if (list.size() == 0)
-    throw Error(
-        ErrorKind::data, "data",
-        fmt::format("no samples: {} candidate rows, {} of them in no difficulty bin, {} not of "
-                    "the class that data_sampling.correct_ratio {} asks for",
-                    report.num_candidates, report.num_without_bin, report.num_of_other_class,
-                    request.options.correct_ratio),
-        "see: wmtp data inspect --stats --dropped");
+  if (list.size() == 0) refuse_empty(request, report);
   return list;
 }
 

@@ -7,6 +7,7 @@
 
 #include "wmtp/core/checksum.h"
 #include "wmtp/data/options.h"
+#include "wmtp/data/sampling/quota.h"
 #include "wmtp/data/sampling/row_table.h"
 
 namespace wmtp::data {
@@ -28,6 +29,9 @@ struct DrawReport {
   std::uint64_t num_without_bin = 0;     // candidates excluded: no bin holds them
   std::uint64_t num_of_other_class = 0;  // candidates excluded: a correct_ratio of 1 or 0
   std::uint64_t num_below_length_bins = 0;
+  // Of pairs: candidates that belong to no problem; problems with a candidate, and those of them
+  // whose candidates are all correct or all incorrect.
+  std::uint64_t num_without_problem = 0, num_problems = 0, num_one_sided = 0;
   std::uint64_t num_topped_up = 0;    // drawn from the other class
   std::uint64_t num_drawn_again = 0;  // curriculum: used before in this epoch
 };
@@ -57,10 +61,15 @@ struct DrawRequest {
   // Streams that make pairs, where they differ from `prefix`: the pieces of an epoch share their
   // pairs.
   std::optional<std::string> pair_prefix = std::nullopt;
+  std::string_view count_key = "data_sampling.n_samples";  // where num_samples comes from
+
+  Wanted wanted() const {
+    return {num_samples, options.use_pairwise ? "pairs" : "rows", count_key};
+  }
 };
 
-// Data errors: a shortage under `on_shortage: error`; pairs of an index without token counts where
-// lengths must balance.
+// Data errors: a shortage under `on_shortage: error`; no sample at all, with what left the
+// candidates out; pairs of an index without token counts where lengths must balance.
 SampleList draw_samples(const DrawRequest& request, DrawReport& report);
 
 SampleList draw_rows(const DrawRequest& request, DrawReport& report);

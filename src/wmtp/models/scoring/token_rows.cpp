@@ -8,6 +8,7 @@
 #include "wmtp/core/json.h"
 #include "wmtp/core/log.h"
 #include "wmtp/data/corpus.h"
+#include "wmtp/data/file_format.h"
 #include "wmtp/data/index/row_schema.h"
 #include "wmtp/data/index/source_file.h"
 #include "wmtp/data/tokens/chunk_encoder.h"
