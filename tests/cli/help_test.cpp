@@ -25,12 +25,11 @@ class Program : public ::testing::Test {
   }
 
   // The message of a bad command line.
-  std::string refuse(std::vector<std::string> words) {
-    std::reverse(words.begin(), words.end());
+  std::string refuse(const std::vector<std::string>& words) {
     try {
-      app_.parse(words);
+      app_.parse(std::vector<std::string>(words.rbegin(), words.rend()));
     } catch (const CLI::ParseError& error) {
-      const Error shown = usage_error(app_, error);
+      const Error shown = usage_error(app_, error, words);
       EXPECT_EQ(exit_code(shown.kind()), ExitCode::config);
       return shown.what();
     }
@@ -105,6 +104,34 @@ TEST_F(Program, UnknownFlagsGetASuggestion) {
   EXPECT_THAT(refuse({"launch", "--nprco", "2"}), HasSubstr("did you mean `--nproc`?"));
   EXPECT_THAT(refuse({"version", "--jsn"}), HasSubstr("did you mean `--json`?"));
   EXPECT_THAT(refuse({"launch", "--nprco=2"}), HasSubstr("`wmtp launch` has no flag --nprco;"));
+}
+
+TEST_F(Program, AnUnknownShortFlagIsTheLongOneOfItsLetter) {
+  EXPECT_THAT(refuse({"train", "-c", "my run.yaml", "--max-steps", "3"}),
+              HasSubstr("`wmtp train` has no flag -c; did you mean `--config`? wmtp train --config "
+                        "'my run.yaml' --max-steps 3"));
+  EXPECT_THAT(refuse({"launch", "-n", "2", "--", "doctor"}),
+              HasSubstr("did you mean `--nproc`? wmtp launch --nproc 2 -- doctor"));
+  EXPECT_THAT(refuse({"train", "-d", "cpu"}), HasSubstr("see `wmtp train --help`"));
+}
+
+TEST_F(Program, ABareConfigurationGetsItsFlag) {
+  EXPECT_THAT(refuse({"train", "run.yaml", "--device", "cpu"}),
+              HasSubstr("`wmtp train` does not take the argument `run.yaml`; did you mean: wmtp "
+                        "train --config run.yaml --device cpu"));
+  EXPECT_THAT(refuse({"train", "--config", "a.yaml", "b.yaml"}),
+              HasSubstr("see `wmtp train --help`"));
+}
+
+TEST_F(Program, LaunchWithoutTheDashesIsToldWhereTheyStand) {
+  constexpr const char* kWhole =
+      "`--` stands before what the ranks run: wmtp launch --nproc 2 -- train --config run.yaml";
+  EXPECT_THAT(refuse({"launch", "--nproc", "2", "train", "--config", "run.yaml"}),
+              HasSubstr(kWhole));
+  EXPECT_THAT(refuse({"launch", "--nproc", "2", "trian", "--config", "run.yaml"}),
+              HasSubstr(kWhole));
+  EXPECT_THAT(refuse({"launch", "--nproc", "2", "--config", "run.yaml"}), HasSubstr(kWhole));
+  EXPECT_THAT(refuse({"launch", "--nprco", "2", "train"}), HasSubstr("did you mean `--nproc`?"));
 }
 
 TEST_F(Program, BadValuesAndMissingPartsAreNamed) {

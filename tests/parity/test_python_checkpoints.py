@@ -82,6 +82,7 @@ def test_the_base_lies_beside_the_file_or_is_told(wmtp, tmp_path, rows_file):
     gone = save(tmp_path / "b.pt", base_model_path="storage/models/gone", **content)
     error = wmtp.error("score", "--model", gone, "--data", rows_file, code=78)
     assert "storage/models/gone" in error["message"] and "--base-model" in error["hint"]
+    check_scores(score(wmtp, gone, rows_file, "--base-model", tmp_path / "base"), rows, expected)
     nothing = save(tmp_path / "c.pt", base_model_path=None, **content)
     assert "names no base model" in wmtp.error("score", "--model", nothing, "--data", rows_file, code=78)["message"]
     itself = save(tmp_path / "d.pt", base_model_path="d.pt", **content)

@@ -105,7 +105,7 @@ int run(int argc, char** argv, const AddCommands& add) {
     finish_standard_output();
     return code;
   } catch (const CLI::ParseError& error) {
-    return report(session, usage_error(app, error));
+    return report(session, usage_error(app, error, {argv + 1, argv + argc}));
   } catch (const std::exception& error) {
     return report(session, as_error(error));
   }

@@ -43,6 +43,7 @@ Versions find_versions() {
   versions.plugin_built = std::filesystem::exists(cuda_plugin_path(), ignored);
   versions.plugin_loaded = cuda_loaded();
   versions.plugin_note = versions.plugin_loaded ? cuda_tables().services.versions() : why_not;
+  versions.driver_found = versions.plugin_loaded || cuda_driver_found();
   versions.libtorch_built = TORCH_VERSION;
   versions.libtorch_found = loaded_libtorch();
   return versions;

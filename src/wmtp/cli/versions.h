@@ -9,7 +9,8 @@ struct Versions {
   std::string libtorch_found;  // as the loaded library says of itself
   bool plugin_built = false;   // libwmtp_cuda.so lies where the program looks
   bool plugin_loaded = false;
-  std::string plugin_note;  // CUDA versions, or why it is not loaded
+  std::string plugin_note;    // CUDA versions, or why it is not loaded
+  bool driver_found = false;  // NVIDIA's, looked for where the plugin is not loaded
 };
 
 std::string cuda_plugin_path();  // where the program looks for its GPU half

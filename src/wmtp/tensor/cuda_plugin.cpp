@@ -25,7 +25,11 @@ std::string open_plugin(const std::string& library, Context& state) {
   // RTLD_GLOBAL: libtorch_cuda registers itself with the libtorch_cpu that the program already
   // holds.
   void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (!handle) return fmt::format("cannot load {}: {}", library, ::dlerror());
+  if (!handle) {
+    const std::string loader_says = ::dlerror();
+    return cuda_driver_found() ? fmt::format("cannot load {}: {}", library, loader_says)
+                               : "there is no NVIDIA driver (libcuda.so.1 is not found)";
+  }
   auto entry = reinterpret_cast<CudaPluginEntry>(::dlsym(handle, kCudaPluginSymbol));
   if (!entry) return fmt::format("{} is not a wmtp GPU plugin", library);
   CudaTables tables;
@@ -47,6 +51,12 @@ std::string load_cuda_plugin(const std::string& library) {
 
 bool cuda_loaded() {
   return context().tables.has_value();
+}
+
+bool cuda_driver_found() {
+  void* const driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (driver) ::dlclose(driver);
+  return driver != nullptr;
 }
 
 const CudaTables& cuda_tables() {

@@ -59,6 +59,9 @@ inline constexpr const char* kCudaPluginSymbol = "wmtp_cuda_plugin";
 // there is no GPU.
 std::string load_cuda_plugin(const std::string& library);
 bool cuda_loaded();
+// Whether the loader finds the NVIDIA driver's library. Without it nothing of CUDA loads, and what
+// the loader says of the first library that it misses is beside the point.
+bool cuda_driver_found();
 // Error device "no GPU here: <why>" when the plugin is not loaded.
 const CudaTables& cuda_tables();
 

@@ -7,6 +7,7 @@
 #include "wmtp/cli/launcher/rank_environment.h"
 #include "wmtp/cli/launcher/supervisor.h"
 #include "wmtp/core/error.h"
+#include "wmtp/core/printable.h"
 #include "wmtp/core/suggest.h"
 
 namespace wmtp::cli {
@@ -37,7 +38,8 @@ int parse_num_ranks(const std::string& text) {
 }
 
 // The ranks would say the same, N times and later.
-void check_command(const CLI::App& app, const std::vector<std::string>& command) {
+void check_command(const CLI::App& app, const LaunchFlags& flags) {
+  const std::vector<std::string>& command = flags.command;
   constexpr const char* kExample = "for example: wmtp launch --nproc 2 -- train --config run.yaml";
   std::string name;
   for (const std::string& word : command)
@@ -45,14 +47,18 @@ void check_command(const CLI::App& app, const std::vector<std::string>& command)
       name = word;
       break;
     }
-  if (name.empty())
-    throw Error(ErrorKind::config, "launch", "no command to launch after `--`", kExample);
+  if (name.empty()) throw Error(ErrorKind::config, "launch", "no command to launch", kExample);
   std::vector<std::string> names;
   for (const CLI::App* known : app.get_subcommands({})) names.push_back(known->get_name());
   if (std::find(names.begin(), names.end(), name) == names.end()) {
     const auto close = nearest(name, names);
-    throw Error(ErrorKind::config, "launch", fmt::format("unknown command `{}` after `--`", name),
-                close ? fmt::format("did you mean `{}`?", *close) : kExample);
+    const bool bare_config = name.ends_with(".yaml") || name.ends_with(".yml");
+    throw Error(ErrorKind::config, "launch", fmt::format("unknown command `{}` to launch", name),
+                close ? fmt::format("did you mean `{}`?", *close)
+                : bare_config
+                    ? fmt::format("did you mean: wmtp launch --nproc {} -- train --config {}",
+                                  flags.num_ranks, shell_word(name))
+                    : kExample);
   }
   if (name == "launch")
     throw Error(ErrorKind::config, "launch", "a launched command cannot be `launch` again",
@@ -120,7 +126,7 @@ void add_launch(CLI::App& app, Session& session) {
   command->add_option("command", flags->command, "What each rank runs")->type_name("-- COMMAND");
   command->callback([&app, &session, flags] {
     session.run = [&app, &session, flags] {
-      check_command(app, flags->command);
+      check_command(app, *flags);
       return supervise(make_options(*flags, session));
     };
   });

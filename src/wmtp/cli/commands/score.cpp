@@ -94,6 +94,9 @@ void check_flags(const ScoreFlags& flags) {
     if (!flags.dtype.empty())
       refuse("--dtype beside --config, which decides it",
              "use --override distributed.fsdp.mixed_precision=false");
+    if (!flags.base_model.empty() && flags.checkpoint.empty())
+      refuse("--base-model beside --config without --checkpoint",
+             "it is the base of that checkpoint's adapters");
     return;
   }
   const std::pair<bool, const char*> need_config[] = {
@@ -116,8 +119,9 @@ void check_flags(const ScoreFlags& flags) {
 void score(const Session& session, const ScoreFlags& flags, comm::ProcessGroupSession& group,
            c10::Device device) {
   const DType dtype = score_dtype(flags, device);
-  models::ModelSource source = models::open_model_source(
-      flags.model.empty() ? flags.checkpoint : flags.model, comm::process_environment());
+  models::ModelSource source =
+      models::open_model_source(flags.model.empty() ? flags.checkpoint : flags.model,
+                                comm::process_environment(), /*seed=*/0, flags.base_model);
   if (!flags.adapter.empty()) models::apply_adapter(source, flags.adapter);
   const models::ScoreOptions options{head_count(flags, source.config),
                                      device.is_cuda() ? kGpuBatchTokens : kCpuBatchTokens};
@@ -174,6 +178,10 @@ void add_score(CLI::App& app, Session& session) {
       ->add_option("--checkpoint", flags->checkpoint,
                    "The weights of a checkpoint, a pointer or a run; with --config instead of "
                    "those it begins with")
+      ->type_name("P");
+  command
+      ->add_option("--base-model", flags->base_model,
+                   "Base of adapters and LoRA-only checkpoints, instead of the one they name")
       ->type_name("P");
   command->add_option("--adapter", flags->adapter, "PEFT folder whose adapter is applied, unmerged")
       ->type_name("A");

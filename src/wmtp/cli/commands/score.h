@@ -13,7 +13,7 @@ namespace wmtp::cli {
 
 struct ScoreFlags {
   ConfigFlags config;
-  std::string model, checkpoint, adapter, data, device, dtype, out;
+  std::string model, checkpoint, base_model, adapter, data, device, dtype, out;
   int heads = 0;  // 0: all
   bool values = false, weights = false;
   std::int64_t step = 0;  // 0: not given

@@ -26,6 +26,7 @@ run::StageScoreOptions stage_options(const ScoreFlags& flags) {
   options.weights = flags.weights;
   if (flags.step > 0 || flags.weights) options.step = std::max<std::int64_t>(flags.step, 1);
   options.checkpoint = flags.checkpoint;
+  options.base_model = flags.base_model;
   return options;
 }
 

@@ -42,11 +42,19 @@ Check check_libtorch(const Versions& versions) {
 Check check_gpus(const Versions& versions, int num_installed) {
   Check check{Health::ok, "GPU", "", "", {}};
   if (!versions.plugin_loaded) {
-    check.fact = fmt::format("none in use: {}", versions.plugin_note);
-    if (num_installed == 0) return check;
-    check.health = Health::warn;
-    check.fact = fmt::format("{} installed, none usable: {}", num_installed, versions.plugin_note);
-    check.fix = "install the CUDA wheels of torch beside it, or a build with the GPU plugin";
+    const bool any = num_installed > 0;
+    const std::string count =
+        any ? fmt::format("{} installed, none usable", num_installed) : std::string("none in use");
+    if (any) check.health = Health::warn;
+    if (versions.driver_found) {
+      check.fact = fmt::format("{}: the driver is there, the GPU plugin cannot be used", count);
+      check.details.push_back(versions.plugin_note);
+      if (any)
+        check.fix = "install the CUDA wheels of torch beside it, or a build with the GPU plugin";
+    } else {
+      check.fact = fmt::format("{}: there is no NVIDIA driver (libcuda.so.1 is not found)", count);
+      if (any) check.fix = "install the driver's libraries; a container gets them with --gpus all";
+    }
     return check;
   }
   const CudaServices& services = cuda_tables().services;

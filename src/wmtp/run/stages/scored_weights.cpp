@@ -58,9 +58,11 @@ void refuse_score(const std::string& fact, const std::string& hint) {
   throw Error(ErrorKind::config, "score", fact, hint);
 }
 
-ScoredWeights open_scored_weights(const std::string& name, const ModelPlan& plan,
+ScoredWeights open_scored_weights(const ScoredModel& asked, const ModelPlan& plan,
                                   const weights::Environment& environment, bool with_tracker) {
-  models::ModelSource source = models::open_model_source(name, environment);
+  const std::string& name = asked.name;
+  models::ModelSource source =
+      models::open_model_source(name, environment, /*seed=*/0, asked.base_model);
   require_shapes(source, plan.assemble.model, name);
   if (source.lora != plan.assemble.transformer.lora) source = models::merged_source(source);
   const auto& head = plan.assemble.value_head;

@@ -13,9 +13,14 @@ struct ScoredWeights {
   std::optional<weighting::EmaState> tracker;  // of a checkpoint that has one
 };
 
+struct ScoredModel {
+  const std::string& name;
+  const std::string& base_model;  // of its adapters; empty: the one it names
+};
+
 // Error config for a model of other shapes, and for another kind of value head. `with_tracker`: the
 // stage has one, to be read from a checkpoint.
-ScoredWeights open_scored_weights(const std::string& name, const ModelPlan& plan,
+ScoredWeights open_scored_weights(const ScoredModel& asked, const ModelPlan& plan,
                                   const weights::Environment& environment, bool with_tracker);
 
 [[noreturn]] void refuse_score(const std::string& fact, const std::string& hint = {});

@@ -87,7 +87,7 @@ bool StageScorer::fills_cache() {
 void StageScorer::fill_weights() {
   if (options_.checkpoint.empty()) return model_->runtime().fill(policy_.fill);
   const ScoredWeights scored =
-      open_scored_weights(options_.checkpoint, policy_, context_.environment,
+      open_scored_weights({options_.checkpoint, options_.base_model}, policy_, context_.environment,
                           /*with_tracker=*/stage_.ema() != nullptr);
   model_->runtime().fill(scored.fill);
   if (scored.tracker) stage_.ema()->restore(*scored.tracker);

@@ -25,6 +25,7 @@ struct StageScoreOptions {
   // weights, which depend on the company, are not asked.
   std::optional<std::int64_t> step;
   std::string checkpoint;  // whose weights and tracker of advantages take the run's place; or empty
+  std::string base_model;  // of that checkpoint's adapters; empty: the one it names
 };
 
 // Error config for values or weights that the stage does not have.
