@@ -11,10 +11,10 @@
 namespace wmtp::data {
 namespace {
 
-using test::TempDir;
-using test::write_file;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using wmtp::test::TempDir;
+using wmtp::test::write_file;
 
 std::string refused(const std::filesystem::path& file, const DatasetOptions& options = {}) {
   try {
