@@ -65,11 +65,11 @@ def check_learning_rates(run, mode):
     training = yaml.safe_load((run.folder / "config.yaml").read_text())["training"]
     rates = {}
     if "lora" not in mode and mode != "critic-frozen" or "heads" in mode:
-        rates["weights"] = training["learning_rate"]
+        rates["weights"] = float(training["learning_rate"])  # YAML 1.1 reads 5e-04 as text
     if "lora" in mode:
         rates["train/lora_lr"] = 7e-4
     if "critic" in mode or "joint" in mode:
-        rates["train/value_head_lr"] = training["value_head"]["learning_rate"]
+        rates["train/value_head_lr"] = float(training["value_head"]["learning_rate"])
     shown = next(iter(rates.values()))
     assert run.values("train/learning_rate") == pytest.approx([shown] * 5)
     assert f"| lr: {shown:.2e} |" in run.stdout
