@@ -59,6 +59,8 @@ def test_a_run_starts_from_the_merged_model(wmtp, tmp_path):
     options = dict(r=4, lora_alpha=6, target_modules=ATTENTION, layers_to_transform=[0, 2], rank_pattern={"q_proj": 2},
                    alpha_pattern={"layers.2.*": 20})
     adapted(base_model("llama", base, vocab_size=512), **options).save_pretrained(theirs)
+    config = json.loads((theirs / "adapter_config.json").read_text())
+    (theirs / "adapter_config.json").write_text(json.dumps({**config, "base_model_name_or_path": str(base)}))
     wmtp.run("data", "demo", "--out", tmp_path / "data", "--rows", 20, "--seed", 3)
     (tmp_path / "run.yaml").write_text(json.dumps({
         "experiment": {"name": "t", "stage": "baseline"},

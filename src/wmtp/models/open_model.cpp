@@ -65,13 +65,17 @@ void read_config(OpenedModel& opened, const std::string& name) {
   }
 }
 
+constexpr const char* kNameTheBase =
+    "write its place there as base_model_name_or_path; score, export and merge-lora also take "
+    "--base-model";
+
 // What the adapter's configuration calls its base, as a name that open_model takes.
 std::string base_of_adapter(const fs::path& adapter) {
   const std::string named = weights::read_peft_config(adapter / kAdapterConfigFile).base_model;
   if (named.empty())
     throw Error(ErrorKind::config, "peft",
                 fmt::format("{} names no base model", (adapter / kAdapterConfigFile).string()),
-                "name it with --base-model");
+                kNameTheBase);
   const fs::path beside = adapter / named;
   return fs::path(named).is_relative() && fs::exists(beside) ? beside.string() : named;
 }
@@ -94,7 +98,7 @@ OpenedModel open_adapted(const fs::path& path, const weights::Environment& envir
     throw Error(
         ErrorKind::config, "peft",
         fmt::format("{}: its base {} cannot be opened: {}", path.string(), base, error.fact()),
-        "name the base with --base-model");
+        kNameTheBase);
   }
   if (!opened.has_weights())
     throw Error(ErrorKind::config, "peft", fmt::format("the base {} has no weights", base));
