@@ -10,6 +10,7 @@
 #include "wmtp/core/time.h"
 #include "wmtp/model/presets.h"
 #include "wmtp/tensor/cuda_plugin.h"
+#include "wmtp/training/objectives/baseline.h"
 
 namespace wmtp::bench {
 namespace {
