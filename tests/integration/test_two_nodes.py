@@ -6,13 +6,15 @@ import subprocess
 
 import pytest
 from tiny_runs import TinyRuns, environment, metrics
-from two_nodes import ADDRESSES, TwoNodes
+from two_nodes import ADDRESSES, TwoNodes, why_not
 
 PORT = 29611
 
 
 @pytest.fixture(scope="module")
 def nodes():
+    if reason := why_not():
+        pytest.skip(f"no two nodes here: {reason}")
     with TwoNodes() as both:
         yield both
 
