@@ -1,5 +1,6 @@
 """What a run says before its first step: which parameters are trained, and what its data is."""
 import json
+import subprocess
 
 import pytest
 
@@ -7,10 +8,15 @@ import pytest
 @pytest.mark.parametrize("lora", [False, True])
 def test_what_is_trained_and_on_what(workshop, lora):
     name = f"start-{lora}"
-    run = workshop.train("micro/baseline.yaml", name, "training.max_steps=1", f"training.use_lora={str(lora).lower()}",
-                         "checkpoint.save_final=false", "checkpoint.export_on_finish=none")
-    before, _, _ = run.stderr.partition("Step 1/")
-    told = json.loads((run.folder / "environment.json").read_text())
+    command = workshop.command("micro/baseline.yaml", name, "training.max_steps=1", "training.log_interval=1",
+                               f"training.use_lora={str(lora).lower()}", "checkpoint.save_final=false",
+                               "checkpoint.export_on_finish=none")
+    # Both streams into one pipe, which keeps the order of what the program says.
+    done = subprocess.run(command, cwd=workshop.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+    before, step, _ = done.stdout.partition("Step 1/1 ")
+    assert step
+    told = json.loads((workshop.folder / "runs" / name / "environment.json").read_text())
     trained, total = told["trainable"]["trained"], told["trainable"]["total"]
     assert (0 < trained < total) if lora else trained == total
     assert f"trainable: {trained:,} of {total:,} parameters" in before

@@ -12,6 +12,7 @@
 #include "wmtp/core/log_hook.h"
 #include "wmtp/core/printable.h"
 #include "wmtp/core/time.h"
+#include "wmtp/core/utf8.h"
 
 namespace wmtp::log {
 namespace {
@@ -57,16 +58,6 @@ LogState& log_state() {
                            .live_columns = {},
                            .live_stands = false};
   return instance;
-}
-
-// Code points, of which a screen shows each in one column (wide ones aside).
-std::string first_columns(std::string text, std::size_t columns) {
-  std::size_t seen = 0;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const bool starts = (static_cast<unsigned char>(text[at]) & 0xC0U) != 0x80U;
-    if (starts && ++seen > columns) return text.substr(0, at);
-  }
-  return text;
 }
 
 void draw_live(std::string_view frame) {
@@ -118,7 +109,7 @@ bool show_live(std::string_view text) {
   }
   // The last column stays empty: some terminals wrap when it is written.
   const std::size_t columns = std::max<std::size_t>(s.live_columns(), 2) - 1;
-  const std::string line = first_columns(printable(text), columns);
+  const std::string line(first_code_points(printable(text), columns));
   draw_live(live_frame(std::span(&line, 1)));
   s.live_stands = true;
   return true;

@@ -43,6 +43,15 @@ std::optional<std::size_t> find_invalid_utf8(std::string_view text) {
   return std::nullopt;
 }
 
+std::string_view first_code_points(std::string_view text, std::size_t count) {
+  std::size_t seen = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const bool starts = (static_cast<std::uint8_t>(text[at]) & 0xC0U) != 0x80U;
+    if (starts && seen++ == count) return text.substr(0, at);
+  }
+  return text;
+}
+
 void append_utf8(char32_t code, std::string& out) {
   const auto put = [&](char32_t byte) { out.push_back(static_cast<char>(byte)); };
   if (code < 0x80) return put(code);

@@ -18,6 +18,10 @@ Utf8Char first_utf8_char(std::string_view text);
 // The offset of the first byte that begins no valid character; nothing: the text is valid.
 std::optional<std::size_t> find_invalid_utf8(std::string_view text);
 
+// Its first `count` code points, of which a screen shows each in one column (wide ones aside).
+// Bytes that are no UTF-8 count as one each or go with the one before.
+std::string_view first_code_points(std::string_view text, std::size_t count);
+
 // REQUIRES a code point: at most U+10FFFF.
 void append_utf8(char32_t code, std::string& out);
 

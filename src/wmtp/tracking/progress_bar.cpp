@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "wmtp/core/time.h"
+#include "wmtp/core/utf8.h"
 #include "wmtp/tracking/table.h"
 
 namespace wmtp::tracking {
@@ -20,15 +21,6 @@ struct Field {
   std::string_view color;
   int importance = 0;
 };
-
-std::string cut_to(const std::string& text, std::size_t width) {
-  std::size_t bytes = 0, seen = 0;
-  for (; bytes < text.size(); ++bytes) {
-    const bool starts = (static_cast<unsigned char>(text[bytes]) & 0xC0U) != 0x80U;
-    if (starts && seen++ == width) break;
-  }
-  return text.substr(0, bytes);
-}
 
 std::string painted(const Field& field, bool color) {
   if (!color || field.color.empty()) return field.text;
@@ -50,7 +42,7 @@ std::string joined(const std::vector<Field>& fields, std::string_view separator,
   for (Field field : fields) {
     if (field.text.empty()) continue;
     if (!line.empty()) line += separator, left -= std::min(left, separator.size());
-    field.text = cut_to(field.text, left);
+    field.text.resize(first_code_points(field.text, left).size());
     left -= display_width(field.text);
     line += painted(field, color);
   }
