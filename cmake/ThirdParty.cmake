@@ -8,6 +8,7 @@ find_package(yaml-cpp REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(simdjson REQUIRED)
+find_path(WMTP_CURL_INCLUDE curl/curl.h REQUIRED)  # the headers: http/ opens the library at run time
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)

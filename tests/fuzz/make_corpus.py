@@ -451,6 +451,29 @@ def make_caches():
         "unfinished": record(7, 0, [1, 2]) + record(9, 0, [1])[:-1], "cut": record(7, 0, [1, 2])[:9], "length": record(7, 0, [1], 0xFFFFFFFF), "nothing": b""})
 
 
+# --- HTTP ----------------------------------------------------------------------------------------------
+
+
+def make_http():
+    good = {"plain": "http://host", "whole": "https://user:word@Example.org:8443/a%20b/c;d?x=1&y=%2F", "ipv6": "http://[2001:db8::1]:80/",
+            "ipv4": "https://127.0.0.1:5000/api/2.0", "query": "http://h?a", "empty_port": "http://h:/", "dots": "http://h/a/../b//c"}
+    bad = {"nothing": "", "scheme": "ftp://h/", "no_host": "http:///x", "port_0": "http://h:0/", "port": "http://h:65536/", "bracket": "http://[::1",
+           "zone": "http://[fe80::1%25e]/", "escape_cut": "http://h/%4", "escape": "http://h/%zz", "blank": "http://h/a b", "line": "http://h/a\r\nX: y",
+           "fragment": "http://h/#a", "digits": "http://2130706433/", "utf8": "http://h/\u00fc", "nul": "http://h/\0", "long": "http://h/" + "x" * 8200,
+           "host": "http://" + "h" * 254, "at": "http://a@b@c@d/"}
+    write_all("url", good | bad)
+    ok = "HTTP/1.1 200 OK\r\n"
+    good = {"ok": ok + "ETag: \"x\"\r\nContent-Length: 5\r\n\r\n", "interim": "HTTP/1.1 100 Continue\r\n\r\n" + ok + "\r\n", "lf": "HTTP/1.0 404\nA:b\n\n",
+            "range": "HTTP/1.1 206 P\r\nContent-Range: bytes 10-19/100\r\n\r\n", "range_open": ok + "Content-Range: bytes 0-0/*\r\n\r\n",
+            "retry": "HTTP/1.1 503 B\r\nRetry-After: 120\r\n\r\n",
+            "retry_date": "HTTP/1.1 503 B\r\nRetry-After: Sun, 06 Nov 1994 08:49:37 GMT\r\nDate: Sunday, 06-Nov-94 08:49:00 GMT\r\n\r\n",
+            "asctime": ok + "Date: Sun Nov  6 08:49:37 1994\r\n\r\n", "trailer": ok + "\r\nX: y\r\n"}
+    bad = {"nothing": "", "ssh": "SSH-2.0-x\r\n", "status_cut": "HTTP/1.1 20", "status": "HTTP/1.1 2xx A\r\n", "http2": "HTTP/2 200\r\n", "colon": ok + "abc\r\n\r\n",
+           "folded": ok + "A: b\r\n c\r\n\r\n", "blank_name": ok + "A B: c\r\n\r\n", "nul": ok + "A: \0\r\n\r\n", "cr": ok + "A: b\rC: d\r\n\r\n",
+           "large": ok + "A: " + "x" * 66000 + "\r\n\r\n", "many": ok + "A: b\r\n" * 12000, "unfinished": ok + "A: b"}
+    write_all("http_head", good | bad)
+
+
 # --- word lists ----------------------------------------------------------------------------------------
 
 JSON_WORDS = ["{", "}", "[", "]", ":", ",", '""', "null", "true", "-1", "1e999", "18446744073709551616",
@@ -469,6 +492,9 @@ WORDS = {
              "- ", "{", "[", "]", "'", '"', "|\n", ">\n", "? ", "!!", "<<", "---\n", "#"],
     "jsonl": ['"instruction":', '"input":', '"output":', '"task_id":', '"is_correct":', '"metadata":', '"difficulty":', '"problem_id":', "\n",
               "\r\n", *JSON_WORDS],
+    "url": ["http://", "https://", "[::1]", "@", ":80", ":65535", "%2F", "%", "?", "#", "/../", "xn--", "127.0.0.1", "localhost"],
+    "http_head": ["HTTP/1.1 200 OK\r\n", "HTTP/1.1 100 \r\n\r\n", "\r\n", ": ", "Content-Range: bytes ", "Retry-After: ", "Date: ", "Sun, 06 Nov 1994 08:49:37 GMT",
+                  "Sun Nov  6 08:49:37 1994", "0-0/*", "18446744073709551615"],
     "manifest": MANIFEST_WORDS,
     "rank_part": MANIFEST_WORDS,
     "trainer_state": ['"NaN"', '"Infinity"', '"-Infinity"', '"step":', "[[", "]]", *JSON_WORDS],
@@ -489,5 +515,5 @@ def make_dictionaries():
 
 if __name__ == "__main__":
     for make in (make_safetensors, make_index, make_pickles, make_tokenizer_json, make_tokenizer_model, make_yaml, make_jsonl,
-                 make_manifests, make_caches, make_dictionaries):
+                 make_manifests, make_caches, make_http, make_dictionaries):
         make()
