@@ -152,12 +152,6 @@ def test_nobody_there_is_a_failure_to_connect(probe):
     assert got.failure == "connect" and "no address for the host no-such-host.invalid" in got.text
 
 
-def test_no_connection_within_its_limit_is_a_failure_to_connect(probe):
-    with FaultyServer(listeners=["good"], rules=[{"action": {"cut": {"at": "accept", "how": "stall"}}}]) as server:
-        got = probe.ask(server.url, options={"connect_ms": 300, "ca_file": server.ca_file})
-        assert got.failure == "connect" and "no connection within 0.3 s" in got.text
-
-
 def test_redirects_are_answers(probe):
     with serve({"redirect": "${url}/good", "body": "see there"}) as server:
         got = probe.ask(server.url + "/faulty")

@@ -35,8 +35,11 @@ def probe(start_probe):
 
 @pytest.fixture(scope="module")
 def server():
-    rules = [{"path": "^/cut", "action": {"body_bytes": 100, "cut": {"at": "body:10"}}}]
-    with FaultyServer(rules=rules, default={"handler": "echo"}, listeners=["good", *BAD]) as made:
+    rules = [{"name": how, "listener": how, "nth": "1-2", "action": {"cut": {"at": "accept", "how": how}}}
+             for how in ("close", "reset", "stall")]
+    rules.append({"path": "^/cut", "action": {"body_bytes": 100, "cut": {"at": "body:10"}}})
+    listeners = {kind: kind for kind in ("good", *BAD)} | dict.fromkeys(("close", "reset", "stall"), "good")
+    with FaultyServer(rules=rules, default={"handler": "echo"}, listeners=listeners) as made:
         yield made
 
 
@@ -57,6 +60,15 @@ def test_a_bad_one_is_refused_in_words(probe, server, kind):
     assert (got.failure, got.tls, got.code) == ("tls", reason, 78), got
     assert text in got.text and "; " in got.text
     assert len(server.requests) == before, "nothing was sent"
+
+
+def test_old_tls_is_refused_whatever_the_machine_allows(start_probe, server, tmp_path):
+    """Debian's own settings refuse it too: without them, only the client's limit is left."""
+    (tmp_path / "lax.cnf").write_text("openssl_conf = init\n[init]\nssl_conf = modules\n[modules]\nsystem_default = lax\n"
+                                      "[lax]\nMinProtocol = TLSv1\nCipherString = DEFAULT:@SECLEVEL=0\n")
+    lax = start_probe({"OPENSSL_CONF": str(tmp_path / "lax.cnf")})
+    assert lax.ask(server.urls["good"], options={"ca_file": server.ca_file}).status == 200
+    assert lax.ask(server.urls["old_tls"]).tls == "protocol"
 
 
 def test_verification_can_be_switched_off_only_on_purpose(probe, server):
@@ -92,13 +104,16 @@ def test_a_server_without_tls_is_named(probe, server):
     assert (got.failure, got.tls) == ("tls", "protocol") and "not plain http" in got.text
 
 
-def test_a_handshake_that_is_cut_is_worth_another_try(probe):
-    for how in ("close", "reset"):
-        with FaultyServer(rules=[{"nth": 1, "action": {"cut": {"at": "accept", "how": how}}}], default={"body": "fine"},
-                          listeners=["good"]) as server:
-            assert probe.ask(server.url, options={"ca_file": server.ca_file}).failure == "reset"
-            server.set_script({"rules": [{"nth": 1, "action": {"cut": {"at": "accept", "how": how}}}], "default": {"body": "fine"}})
-            assert probe.ask(server.url, retry={}).body == "fine"
+@pytest.mark.parametrize("listener", ["close", "reset"])
+def test_a_handshake_that_is_cut_is_worth_another_try(probe, server, listener):
+    assert probe.ask(server.urls[listener], options={"ca_file": server.ca_file}).failure == "reset"
+    assert probe.ask(server.urls[listener], retry={}).status == 200
+    assert server.acted[listener] == 2, "the second try was cut too"
+
+
+def test_a_handshake_that_does_not_end_is_a_failure_to_connect(probe, server):
+    got = probe.ask(server.urls["stall"], options={"connect_ms": 300, "ca_file": server.ca_file})
+    assert got.failure == "connect" and "no connection within 0.3 s" in got.text
 
 
 def needed(binary):

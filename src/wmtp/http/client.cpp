@@ -211,7 +211,7 @@ void Client::State::set_tls() {
   if (options.ca_file.empty()) options.ca_file = find_ca_bundle(options.env);
   set(CURLOPT_CAINFO, options.ca_file.c_str());
   // Otherwise the folder that libcurl was built for would be trusted besides.
-  set(CURLOPT_CAPATH, static_cast<const char*>(nullptr));
+  prefer(CURLOPT_CAPATH, static_cast<const char*>(nullptr));
 }
 
 CURLcode Client::State::perform(const Request& request, const Transfer& transfer) {

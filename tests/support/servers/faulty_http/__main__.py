@@ -37,7 +37,7 @@ def main():
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
-    listeners = dict((text.partition("=")[0], text.partition("=")[2] or text) for text in args.listen or ["plain"])
+    listeners = {text.partition("=")[0]: text.partition("=")[2] or text for text in args.listen or ["plain"]}
     try:
         script = json.loads(args.script.read_text()) if args.script else {}
         server = FaultyServer(script=script, listeners=listeners, port=args.port, keep_body_bytes=args.keep_body_bytes,

@@ -105,5 +105,5 @@ class Certificates:
 
 
 def day_text(days_from_now):
-    then = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=days_from_now)
+    then = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days_from_now)
     return then.strftime("%Y%m%d%H%M%SZ")

@@ -37,7 +37,7 @@ class FaultyServer:
         require(self.listeners, "no listener")
         for kind in self.listeners.values():
             require(kind in (PLAIN, *KINDS), f"no kind of listener: {kind!r}")
-        self.ports = {name: 0 for name in self.listeners}
+        self.ports = dict.fromkeys(self.listeners, 0)
         self.ports[next(iter(self.listeners))] = port
         self.keep_body_bytes, self.receive_buffer_bytes = keep_body_bytes, receive_buffer_bytes
         self.handlers = {}
