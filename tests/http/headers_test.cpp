@@ -99,6 +99,14 @@ TEST(HeadReader, HasALimit) {
   EXPECT_EQ(num_lines, (kMaxHeadBytes - 17) / line.size());
 }
 
+TEST(HeadReader, HasALimitOfLinesInterimAnswersIncluded) {
+  HeadReader reader;
+  std::size_t num_lines = 0;
+  while (reader.take(num_lines % 2 == 0 ? "HTTP/1.1 100\r\n" : "\r\n").empty()) ++num_lines;
+  EXPECT_TRUE(reader.is_too_large());
+  EXPECT_EQ(num_lines, kMaxHeadLines);
+}
+
 TEST(ContentRange, IsReadStrictly) {
   const auto range = parse_content_range("bytes 10-19/100");
   ASSERT_TRUE(range);

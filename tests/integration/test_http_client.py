@@ -98,7 +98,7 @@ FAULTS = {
     "header": ({"raw": "HTTP/1.1 200 OK\r\nA B: c\r\nContent-Length: 0\r\n\r\n"}, "malformed", "header line without a name"),
     "long header": ({"header_bytes": 90_000}, "too_large", "a head of more than 65536 bytes"),
     "longer header": ({"header_bytes": 200_000}, "too_large", "100 kB"),
-    "many headers": ({"header_count": 5000}, "too_large", "a head of more than 65536 bytes"),
+    "many headers": ({"header_count": 1001}, "too_large", "a head of more than 65536 bytes or 1000 lines"),
     "large body": ({"body_bytes": 2001}, "too_large", "a body of more than 2000 bytes"),
     "large chunks": ({"body_bytes": 2001, "framing": "chunked"}, "too_large", "a body of more than 2000 bytes"),
 }
@@ -291,7 +291,7 @@ def test_no_secret_is_ever_written(start_probe):
         query = f"?X-Amz-Signature={CANARIES['query']}"
         for at in range(len(broken) + 1):
             got = probe.ask(f"{server.url}/{at}{query}", headers=secrets, max_body_bytes=2000, retry={"max_tries": 2},
-                            options={"stall_ms": 150, "total_ms": 300})
+                            options={"stall_ms": 80, "total_ms": 200})
             assert got.failure or got.status
             assert server.requests[-1].header("Authorization") == f"Bearer {CANARIES['header']}", "it was sent"
             assert CANARIES["query"] in server.requests[-1].query

@@ -91,17 +91,26 @@ void Headers::remove(std::string_view name) {
   std::erase_if(fields_, [&](const Field& field) { return same_header_name(field.first, name); });
 }
 
+bool Headers::has(std::string_view name) const {
+  return std::ranges::any_of(
+      fields_, [&](const Field& field) { return same_header_name(field.first, name); });
+}
+
 std::optional<std::string> Headers::find(std::string_view name) const {
   std::optional<std::string> found;
   for (const auto& [key, value] : fields_)
-    if (same_header_name(key, name)) found = found ? *found + ", " + value : value;
+    if (same_header_name(key, name)) {
+      if (found) found->append(", ").append(value);
+      if (!found) found = value;
+    }
   return found;
 }
 
 std::string_view HeadReader::take(std::string_view line) {
   if (state_ == State::complete) return "";
   num_bytes_ += line.size();
-  if (is_too_large()) return "has a head of more than 64 KiB";
+  ++num_lines_;
+  if (is_too_large()) return "has a head of more than 64 KiB or 1000 lines";
   line = without_line_end(line);
   if (state_ == State::status) return take_status(line);
   if (!line.empty()) return take_field(line);

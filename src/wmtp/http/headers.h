@@ -9,7 +9,8 @@
 
 namespace wmtp::http {
 
-inline constexpr std::size_t kMaxHeadBytes = 64 * 1024;
+// Of one answer, interim ones before it included.
+inline constexpr std::size_t kMaxHeadBytes = 64 * 1024, kMaxHeadLines = 1000;
 
 // Names are compared without regard to case and kept as they were written, in their order.
 class Headers {
@@ -23,7 +24,7 @@ class Headers {
   void add(std::string_view name, std::string_view value);
   void set(std::string_view name, std::string_view value);  // instead of all others of this name
   void remove(std::string_view name);
-  bool has(std::string_view name) const { return find(name).has_value(); }
+  bool has(std::string_view name) const;
   // The values of this name, joined by ", "; nothing: there is none.
   std::optional<std::string> find(std::string_view name) const;
 
@@ -46,7 +47,7 @@ class HeadReader {
   std::string_view take(std::string_view line);
 
   bool is_complete() const { return state_ == State::complete; }  // of a final answer
-  bool is_too_large() const { return num_bytes_ > kMaxHeadBytes; }
+  bool is_too_large() const { return num_bytes_ > kMaxHeadBytes || num_lines_ > kMaxHeadLines; }
   int status() const { return status_; }
   Headers& headers() { return headers_; }
   const Headers& headers() const { return headers_; }
@@ -58,7 +59,7 @@ class HeadReader {
   enum class State { status, fields, complete };
   State state_ = State::status;
   int status_ = 0;
-  std::size_t num_bytes_ = 0;
+  std::size_t num_bytes_ = 0, num_lines_ = 0;
   Headers headers_;
 };
 

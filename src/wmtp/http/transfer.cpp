@@ -79,10 +79,10 @@ void Transfer::refuse(std::string_view fact, std::string_view hint) const {
                 hint);
 }
 
-void Transfer::refuse_size(std::string_view what, std::uint64_t num_bytes) const {
+void Transfer::refuse_size(std::string_view what, std::string_view limit) const {
   throw Failure(FailureKind::too_large,
-                fmt::format("{}: {} of more than {} bytes in the answer (status {})",
-                            shown(request_), what, num_bytes, head_.status()),
+                fmt::format("{}: {} of more than {} in the answer (status {})", shown(request_),
+                            what, limit, head_.status()),
                 "is this the server that was meant?");
 }
 
@@ -94,7 +94,8 @@ void Transfer::take_line(std::string_view line) {
   ++num_moved_;
   if (head_.is_complete()) return;
   const std::string_view fault = head_.take(line);
-  if (head_.is_too_large()) refuse_size("a head", kMaxHeadBytes);
+  if (head_.is_too_large())
+    refuse_size("a head", fmt::format("{} bytes or {} lines", kMaxHeadBytes, kMaxHeadLines));
   if (!fault.empty()) refuse(fault, "is a server of HTTP/1.1 at this address and port?");
   if (head_.is_complete()) check_head();
 }
@@ -109,7 +110,7 @@ void Transfer::check_head() {
   const auto length = head_.headers().find("Content-Length");
   const auto num_bytes = length ? parse_decimal(*length) : std::nullopt;
   if (num_bytes && *num_bytes > request_.max_body_bytes)
-    refuse_size("a body", request_.max_body_bytes);
+    refuse_size("a body", fmt::format("{} bytes", request_.max_body_bytes));
 }
 
 void Transfer::check_range() const {
@@ -135,7 +136,8 @@ void Transfer::take_bytes(std::string_view bytes) {
     request_.sink->write(std::as_bytes(std::span(bytes.data(), bytes.size())));
     return;
   }
-  if (num_received_ > request_.max_body_bytes) refuse_size("a body", request_.max_body_bytes);
+  if (num_received_ > request_.max_body_bytes)
+    refuse_size("a body", fmt::format("{} bytes", request_.max_body_bytes));
   body_ += bytes;
 }
 

@@ -36,7 +36,7 @@ class Transfer {
   std::size_t give_bytes(std::span<std::byte> out);
   void rewind();
   [[noreturn]] void refuse(std::string_view fact, std::string_view hint = {}) const;
-  [[noreturn]] void refuse_size(std::string_view what, std::uint64_t num_bytes) const;
+  [[noreturn]] void refuse_size(std::string_view what, std::string_view limit) const;
   bool goes_to_sink() const;
 
   const Request& request_;
