@@ -227,11 +227,11 @@ ONCE = {
 }
 
 
-@pytest.mark.parametrize("name", ONCE)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.serial] * (name == "stall")) for name in ONCE])
 def test_what_fails_once_succeeds_with_retries(probe, name):
     with FaultyServer(rules=[{"name": "once", "nth": 1, "action": ONCE[name]}], default={"body_bytes": 5000}) as server:
         upload = {"method": "PUT", "source": {"bytes": 2_000_000}} if name == "upload" else {}
-        got = probe.ask(server.url, sink=True, retry={}, options={"stall_ms": 300}, **upload)
+        got = probe.ask(server.url, sink=True, retry={}, options={"stall_ms": 600} if name == "stall" else {}, **upload)
         assert got.status == 200 and server.acted == {"once": 1} and len(server.requests) == 2
         assert got.sink["sha256"] == sha256(pattern(5000)), "the second try begins anew"
         assert not upload or (got.rewinds == 2 and server.requests[1].body_sha256() == sha256(pattern(2_000_000)))

@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 // Time limits and the flag of cancellation are looked at this often.
 constexpr int kPollMs = 50;
 constexpr std::chrono::milliseconds kIdlePause = 10ms;
-constexpr long kBufferBytes = 256 * 1024;
+constexpr long kBufferBytes = 256L * 1024;
 constexpr long kNoConnectLimitMs = 24L * 3600 * 1000;  // 0 would be libcurl's own limit
 constexpr std::array<std::string_view, 6> kOwnHeaders = {
     "Host", "Content-Length", "Transfer-Encoding", "Expect", "Connection", "Range"};
@@ -144,13 +144,12 @@ Client::State::HeaderList Client::State::make_headers(const Request& request) co
   const auto append = [&](const std::string& line) {
     curl_slist* longer = api->slist_append(list.get(), line.c_str());
     if (!longer) throw std::bad_alloc();
-    static_cast<void>(list.release());
-    list.reset(longer);
+    if (!list) list.reset(longer);  // later on it is the same
   };
   // libcurl would wait a second for a 100 Continue that many servers do not send.
   append("Expect:");
   for (const auto& [name, value] : request.headers.fields())
-    append(value.empty() ? name + ";" : name + ": " + value);  // "name:" would remove the header
+    append(value.empty() ? name + ";" : fmt::format("{}: {}", name, value));  // "name:" removes it
   if (request.range)
     append(fmt::format("Range: bytes={}-{}", request.range->first,
                        request.range->first + request.range->length - 1));

@@ -10,7 +10,7 @@
 namespace wmtp::http {
 
 // Of one answer, interim ones before it included.
-inline constexpr std::size_t kMaxHeadBytes = 64 * 1024, kMaxHeadLines = 1000;
+inline constexpr std::size_t kMaxHeadBytes = std::size_t{64} << 10, kMaxHeadLines = 1000;
 
 // Names are compared without regard to case and kept as they were written, in their order.
 class Headers {

@@ -231,7 +231,8 @@ std::string query_text(const std::vector<std::pair<std::string, std::string>>& p
     encoded.emplace_back(percent_encode(name), percent_encode(value));
   std::ranges::sort(encoded);
   std::string text;
-  for (const auto& [name, value] : encoded) text += (text.empty() ? "" : "&") + name + "=" + value;
+  for (const auto& [name, value] : encoded)
+    text += fmt::format("{}{}={}", text.empty() ? "" : "&", name, value);
   return text;
 }
 
