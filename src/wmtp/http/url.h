@@ -24,8 +24,8 @@ struct Url {
   bool has_default_port() const { return port == (is_tls() ? 443 : 80); }
   // localhost, 127.0.0.0/8, ::1: what is sent there does not leave the machine.
   bool is_loopback() const;
-  std::string authority()
-      const;                   // the Host header: brackets around IPv6, a port if not the default
+  // The Host header: brackets around IPv6, a port if it is not the default.
+  std::string authority() const;
   std::string target() const;  // path and query: the second word of the request line
   std::string text() const;    // the whole URL but for the user info
   // For people: scheme, authority and path, nothing that may be a secret ("?..." stands for the
