@@ -91,7 +91,7 @@ TEST_F(ConsoleTest, ModeFollowsTheWishAndThePlace) {
 
 TEST_F(ConsoleTest, LinesEveryIntervalAndOnlyForStepsThatHappened) {
   Console console(out_, options(ConsoleMode::lines));
-  for (int step = 1; step <= 35; ++step) console.step(at(step));
+  for (int step = 1; step <= 35; ++step) console.progress(at(step));
   const auto lines = lines_of(out_.str());
   ASSERT_EQ(lines.size(), 3U);
   EXPECT_THAT(lines[0], HasSubstr("Step 10/100 "));
@@ -104,7 +104,7 @@ TEST_F(ConsoleTest, SlowStepsAreToldOnceAMinute) {
   Console console(out_, options(ConsoleMode::lines));
   for (int step = 1; step <= 9; ++step) {
     now_s_ += 25;
-    console.step(at(step));
+    console.progress(at(step));
   }
   const auto lines = lines_of(out_.str());
   ASSERT_EQ(lines.size(), 3U);  // after 75, 150 and 225 s
@@ -116,7 +116,7 @@ TEST_F(ConsoleTest, SlowStepsAreToldOnceAMinute) {
 TEST_F(ConsoleTest, NoTerminalNoCursorMovement) {
   Console console(out_, options(ConsoleMode::lines));
   console.resumed({5, "m-5steps", 2, 1});
-  for (int step = 6; step <= 20; ++step) console.step(at(step));
+  for (int step = 6; step <= 20; ++step) console.progress(at(step));
   console.saving(20);
   console.saved({20, "m-20steps", 1.5, 0.1});
   console.validation({.step = 20, .loss = 2, .perplexity = {}, .others = {}});
@@ -130,7 +130,7 @@ TEST_F(ConsoleTest, NoTerminalNoCursorMovement) {
 TEST_F(ConsoleTest, TheBarIsDrawnAtMostFiveTimesASecond) {
   Console console(out_, options(ConsoleMode::bar));
   for (int step = 1; step <= 100; ++step) {
-    console.step(at(step));
+    console.progress(at(step));
     now_s_ += 0.01;
   }
   const std::size_t drawn = count_of(out_.str(), "baseline epoch");
@@ -141,12 +141,12 @@ TEST_F(ConsoleTest, TheBarIsDrawnAtMostFiveTimesASecond) {
 TEST_F(ConsoleTest, LinesStandAboveTheBarAndTheBarLeavesNothingBehind) {
   {
     Console console(out_, options(ConsoleMode::bar));
-    console.step(at(1));
+    console.progress(at(1));
     now_s_ += 1;
-    console.step(at(2));
+    console.progress(at(2));
     console.validation({.step = 2, .loss = 2, .perplexity = {}, .others = {}});
     now_s_ += 1;
-    console.step(at(3));
+    console.progress(at(3));
     const auto rows = screen_of(out_.str());
     EXPECT_EQ(rows[0], "Step 2 Validation Loss: 2.00000");
     EXPECT_THAT(rows[1], HasSubstr("step 3/100"));
@@ -158,7 +158,7 @@ TEST_F(ConsoleTest, LinesStandAboveTheBarAndTheBarLeavesNothingBehind) {
 
 TEST_F(ConsoleTest, ALogLineTakesTheBarOffTheScreen) {
   Console console(out_, options(ConsoleMode::bar));
-  console.step(at(1));
+  console.progress(at(1));
   EXPECT_GT(screen_of(out_.str()).size(), 1U);
   log::warn("test", "a line of the logger");
   EXPECT_EQ(screen_of(out_.str()), (std::vector<std::string>{""}));
@@ -169,11 +169,11 @@ TEST_F(ConsoleTest, TheWidthIsAskedAgainBeforeEachDrawing) {
   ConsoleOptions resized = options(ConsoleMode::bar);
   resized.columns = [&columns] { return columns; };
   Console console(out_, resized);
-  console.step(at(1));
+  console.progress(at(1));
   EXPECT_EQ(screen_of(out_.str())[0].size(), 99U);
   columns = 60;
   now_s_ += 1;
-  console.step(at(2));
+  console.progress(at(2));
   for (const std::string& row : screen_of(out_.str())) EXPECT_LT(row.size(), 60U) << row;
 }
 
@@ -181,7 +181,7 @@ TEST_F(ConsoleTest, AValidationMovesTheBar) {
   Console console(out_, options(ConsoleMode::bar));
   console.validating({.step = 0, .num_done = 0, .num_batches = 8});  // before the first step
   EXPECT_THAT(screen_of(out_.str())[0], HasSubstr("baseline validation at step 0 [-----"));
-  console.step(at(1));
+  console.progress(at(1));
   for (int done = 0; done <= 2; ++done) {
     now_s_ += 1;
     console.validating({.step = 1, .num_done = done, .num_batches = 8});
@@ -210,7 +210,7 @@ TEST_F(ConsoleTest, ALongValidationIsToldEveryTenSeconds) {
 
 TEST_F(ConsoleTest, OffTellsNoStepsButTheRest) {
   Console console(out_, options(ConsoleMode::off));
-  for (int step = 1; step <= 50; ++step) console.step(at(step));
+  for (int step = 1; step <= 50; ++step) console.progress(at(step));
   EXPECT_EQ(out_.str(), "");
   console.saved({50, "m-50steps", 1, 0});
   EXPECT_THAT(out_.str(), HasSubstr("Saved checkpoint"));
@@ -220,7 +220,7 @@ TEST_F(ConsoleTest, JsonLinesOnly) {
   Console console(out_, options(ConsoleMode::json));
   console.resumed({5, "m-5steps", 2, 1});
   console.sample({.step = 0, .stage = "rho1", .tokens = {{.text = "a"}}});
-  for (int step = 6; step <= 20; ++step) console.step(at(step));
+  for (int step = 6; step <= 20; ++step) console.progress(at(step));
   console.saving(20);
   console.saved({20, "m-20steps", 1.5, 0.1});
   console.validation({.step = 20, .loss = 2, .perplexity = 7.39, .others = {{"auc", 0.5}}});

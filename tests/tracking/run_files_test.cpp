@@ -28,7 +28,7 @@ TEST(Jsonl, OneObjectALineInTheOrderGiven) {
   TempDir folder;
   JsonlSink sink(folder / "m.jsonl");
   sink.point({3, 1763200000.12345, {{"train/loss", 1.5}, {"a/b", 2}}});
-  sink.event("resume", {{"step", 3}});
+  sink.resumed({.step = 3});
   EXPECT_EQ(slurp(folder / "m.jsonl"),
             "{\"step\":3,\"time\":1763200000.123,\"train/loss\":1.5,\"a/b\":2.0}\n"
             "{\"event\":\"resume\",\"step\":3}\n");
@@ -48,7 +48,7 @@ TEST(Jsonl, ATornLastLineIsHealedOnResume) {
   write_file(folder / "m.jsonl", "{\"step\":1,\"time\":0.0,\"x\":1.0}\n{\"step\":2,\"ti");
   {
     JsonlSink sink(folder / "m.jsonl");
-    sink.event("resume", {{"step", 1}});
+    sink.resumed({.step = 1});
     sink.point({2, 5, {{"x", 7}}});
   }
   JsonlSink(folder / "m.jsonl").point({3, 6, {{"x", 8}}});  // whole: no empty line
@@ -95,8 +95,8 @@ TEST(FanOutSink, PassesOnToAll) {
   TempDir folder;
   FanOut all;
   EXPECT_TRUE(all.empty());
-  all.add(std::make_unique<JsonlSink>(folder / "a"));
-  all.add(std::make_unique<JsonlSink>(folder / "b"));
+  all.add(std::make_shared<JsonlSink>(folder / "a"));
+  all.add(std::make_shared<JsonlSink>(folder / "b"));
   all.point({1, 2, {{"x", 3}}});
   all.flush();
   EXPECT_EQ(slurp(folder / "a"), slurp(folder / "b"));
@@ -128,7 +128,7 @@ TEST(RunFolder, WhatIsWrittenReadsBack) {
   summary.stage = "rho1";
   summary.best = Best{"val/loss", 0.5, 3};
   summary.paths = {{"final", "runs/x/final"}};
-  files.summary(summary);
+  files.finished(summary);
 
   const RunData run = read_run(folder.path());
   EXPECT_EQ(run.stage, "rho1");

@@ -1,6 +1,5 @@
 #include "wmtp/run/run_training.h"
 
-#include <iostream>
 #include <optional>
 
 #include "wmtp/core/log.h"
@@ -75,14 +74,12 @@ const char* status_of(RunEnd end) {
 TrainingEnd run_training(const config::ResolvedConfig& resolved, const TrainingContext& context,
                          comm::ProcessGroupSession& session) {
   Trainer trainer(resolved, context.run, session, context.options);
-  std::optional<tracking::Console> console;
   std::optional<RunReport> report;
   if (session.rank() == 0) {
     OrderedJson environment = context.environment;
     report_inputs(trainer, environment);
     write_run_files(resolved, environment);
-    console.emplace(std::cout, context.console);
-    report.emplace(resolved.config, *console, trainer.facts());
+    report.emplace(resolved.config, open_sinks(resolved.config, context.console), trainer.facts());
     report_start(trainer, *report);
   }
   const RunEnd end = run_loop(trainer, report ? &*report : nullptr, context);

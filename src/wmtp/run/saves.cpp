@@ -52,7 +52,7 @@ void Saves::save(training::TrainableModel& model, const SavedState& state, SaveM
                  bool wait, RunReport* report) {
   session_.watchdog().enter("save", options_.limit);
   if (report) report->saving(state.train.step);
-  checkpointer_.save(model, state, marks, wait);
+  checkpointer_.save(model, state, marks, wait, report ? report->keep_told() : nullptr);
   requested_ = deferred_ = busy_told_ = false;
   last_save_ = Clock::now();
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "wmtp/core/live_frame.h"
 #include "wmtp/core/log_hook.h"
@@ -61,11 +62,12 @@ void Console::resumed(const Resumed& resumed) {
 void Console::sample(const DecodedSample& sample) {
   if (json()) return;
   const std::scoped_lock lock(mutex_);
+  if (std::exchange(sample_shown_, true)) return;
   say(fmt::format("A sample of stage {} at step {}:", sample.stage, sample.step));
   say(render_sample(sample, {.color = options_.style.color}));
 }
 
-void Console::step(const Progress& progress) {
+void Console::progress(const Progress& progress) {
   const std::scoped_lock lock(mutex_);
   const double now = options_.now_s();
   eta_.add_step(progress.step_time_s);

@@ -14,8 +14,7 @@
 #include "wmtp/tracking/eta.h"
 #include "wmtp/tracking/progress.h"
 #include "wmtp/tracking/progress_bar.h"
-#include "wmtp/tracking/run_files.h"
-#include "wmtp/tracking/sample_view.h"
+#include "wmtp/tracking/sink.h"
 
 namespace wmtp::tracking {
 
@@ -45,22 +44,22 @@ struct ConsoleOptions {
 };
 
 // THREADS: any. While a bar stands, lines of the logger take it off the screen first.
-class Console {
+class Console : public Sink {
  public:
   Console(std::ostream& out, ConsoleOptions options);  // BORROWS out
-  ~Console();
+  ~Console() override;
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  void resumed(const Resumed& resumed);
-  void sample(const DecodedSample& sample);  // before step 1
-  void step(const Progress& progress);
-  void validating(const ValidationProgress& at);  // before its first batch and after each
-  void validation(const Validation& validation);
-  void saving(std::int64_t step);
-  void saved(const SavedCheckpoint& saved);
+  void resumed(const Resumed& resumed) override;
+  void sample(const DecodedSample& sample) override;  // the first one alone is shown
+  void progress(const Progress& progress) override;
+  void validating(const ValidationProgress& at) override;  // before its first batch and after each
+  void validation(const Validation& validation) override;
+  void saving(std::int64_t step) override;
+  void saved(const SavedCheckpoint& saved) override;
   // The end: how it went and what to type next, then the numbers.
-  void finished(const RunSummary& summary);
+  void finished(const RunSummary& summary) override;
   void text(std::string_view line);  // any other line; not shown with --json
 
   std::optional<double> eta_s() const;  // to the end, as of the last step
@@ -83,6 +82,7 @@ class Console {
   double saved_at_s_ = 0, last_line_s_ = 0;
   std::optional<double> last_draw_s_, validating_told_s_;
   bool bar_stands_ = false;
+  bool sample_shown_ = false;
 };
 
 }  // namespace wmtp::tracking

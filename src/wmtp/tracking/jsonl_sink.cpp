@@ -11,10 +11,8 @@ void JsonlSink::point(const Point& point) {
   file_.line(line);
 }
 
-void JsonlSink::event(std::string_view name, const OrderedJson& fields) {
-  OrderedJson line{{"event", name}};
-  line.update(fields);
-  file_.line(line);
+void JsonlSink::resumed(const Resumed& resumed) {
+  file_.line({{"event", "resume"}, {"step", resumed.step}});
 }
 
 }  // namespace wmtp::tracking

@@ -9,9 +9,8 @@ namespace wmtp::tracking {
 class JsonlSink : public Sink {
  public:
   explicit JsonlSink(std::filesystem::path path) : file_(std::move(path)) {}
+  void resumed(const Resumed& resumed) override;
   void point(const Point& point) override;
-  void event(std::string_view name, const OrderedJson& fields) override;
-  void flush() override {}  // every line is written at once
 
  private:
   AppendFile file_;

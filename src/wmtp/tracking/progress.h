@@ -7,7 +7,7 @@
 
 #include "wmtp/core/json.h"
 #include "wmtp/tracking/eta.h"
-#include "wmtp/tracking/sink.h"
+#include "wmtp/tracking/point.h"
 
 namespace wmtp::tracking {
 

@@ -1,50 +1,56 @@
-// Where numbers of a run go. Rank 0 only, which is the caller's duty; values are already reduced.
+// Where a run tells of itself. Rank 0 only, which is the caller's duty; values are already reduced.
 #pragma once
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
-#include "wmtp/core/json.h"
+#include "wmtp/tracking/histogram.h"
+#include "wmtp/tracking/point.h"
+#include "wmtp/tracking/progress.h"
+#include "wmtp/tracking/run_summary.h"
+#include "wmtp/tracking/sample_view.h"
 
 namespace wmtp::tracking {
 
-using NamedValues = std::vector<std::pair<std::string, double>>;
-
-// What was measured at one step, under the names of docs/stages.md (`train/loss`, ...). A step may
-// have several points; where two give the same name, the later one counts.
-struct Point {
-  std::int64_t step = 0;
-  double time_s = 0;  // wall clock, seconds since 1970
-  NamedValues values = {};
-};
-
-// THREADS: one at a time. Nothing thrown: a sink that cannot write warns once and goes on, since
-// lost numbers must not cost a run.
+// Each sink takes what it has a place for and leaves out the rest. THREADS: one at a time. Nothing
+// is thrown: a sink that cannot write warns once and goes on, since lost numbers must not cost a
+// run.
 class Sink {
  public:
   virtual ~Sink() = default;
-  virtual void point(const Point& point) = 0;
-  // Something that happened, e.g. event("resume", {{"step", 1200}}).
-  virtual void event(std::string_view name, const OrderedJson& fields) = 0;
-  virtual void flush() = 0;  // hands over what is still held
+  virtual void resumed(const Resumed&) {}  // before anything else of a run that goes on
+  virtual void point(const Point&) {}      // numbers that are kept
+  virtual void histogram(const Histogram&) {}
+  virtual void sample(const DecodedSample&) {}
+  virtual void progress(const Progress&) {}  // every step, for who watches
+  virtual void validating(const ValidationProgress&) {}
+  virtual void validation(const Validation&) {}
+  virtual void saving(std::int64_t /*step*/) {}
+  virtual void saved(const SavedCheckpoint&) {}
+  virtual void finished(const RunSummary&) {}  // the loop has ended, whatever way
+  // BLOCKS until all that was told is where a kill of the process cannot take it away.
+  virtual void flush() {}
 };
 
 // Passes everything on to each of its sinks, in the order they were added.
 class FanOut : public Sink {
  public:
-  void add(std::unique_ptr<Sink> sink);
+  void add(std::shared_ptr<Sink> sink);
   bool empty() const { return sinks_.empty(); }
+  void resumed(const Resumed& resumed) override;
   void point(const Point& point) override;
-  void event(std::string_view name, const OrderedJson& fields) override;
+  void histogram(const Histogram& histogram) override;
+  void sample(const DecodedSample& sample) override;
+  void progress(const Progress& progress) override;
+  void validating(const ValidationProgress& at) override;
+  void validation(const Validation& validation) override;
+  void saving(std::int64_t step) override;
+  void saved(const SavedCheckpoint& saved) override;
+  void finished(const RunSummary& summary) override;
   void flush() override;
 
  private:
-  std::vector<std::unique_ptr<Sink>> sinks_;
+  std::vector<std::shared_ptr<Sink>> sinks_;
 };
-
-double wall_time_s();  // for Point::time_s
 
 }  // namespace wmtp::tracking

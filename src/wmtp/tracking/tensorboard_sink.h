@@ -17,8 +17,6 @@ class TensorboardSink : public Sink {
   TensorboardSink(const std::filesystem::path& folder, double start_time_s);
 
   void point(const Point& point) override;
-  void event(std::string_view, const OrderedJson&) override {}  // has no place for them
-  void flush() override {}                                      // every record is written at once
   const std::filesystem::path& path() const { return path_; }
 
  private:

@@ -103,7 +103,7 @@ bool Checkpointer::any_rank(bool mine) {
 }
 
 void Checkpointer::save(training::TrainableModel& model, const SavedState& state, SaveMarks marks,
-                        bool wait_for_it) {
+                        bool wait_for_it, std::function<void()> before_commit) {
   const auto begun = Clock::now();
   wait();
   Job job;
@@ -135,6 +135,7 @@ void Checkpointer::save(training::TrainableModel& model, const SavedState& state
       sha256_hex(fmt::format("{}{}", request.trainer_state, replicated_digest(model)));
   request.texts = {{"config.yaml", options_.config_yaml}, {"config.json", options_.model_config}};
   job.marks = marks;
+  job.before_commit = std::move(before_commit);
   if (state.train.best)
     job.pinned = {checkpoint::checkpoint_name(options_.model, state.train.best->step)};
   job.blocked_s = seconds_since(begun);
@@ -198,6 +199,7 @@ SaveOutcome Checkpointer::run(Job& job) {
   outcome.step = job.request.step;
   outcome.blocked_s = job.blocked_s;
   try {
+    if (job.before_commit) job.before_commit();
     outcome.name = saver_->save(job.request).name;
     outcome.saved = true;
     outcome.seconds = seconds_since(begun) + job.blocked_s;

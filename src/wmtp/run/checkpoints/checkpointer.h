@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -62,8 +63,9 @@ class Checkpointer {
   bool is_idle();
   // COLLECTIVE, BLOCKS while the writer is busy. Copies the state and returns; with `async` off,
   // `wait`, or too little host memory for the copy, only once it is committed. A failure is told by
-  // outcomes().
-  void save(training::TrainableModel& model, const SavedState& state, SaveMarks marks, bool wait);
+  // outcomes(). The writer calls `before_commit`, which may be empty, before it commits.
+  void save(training::TrainableModel& model, const SavedState& state, SaveMarks marks, bool wait,
+            std::function<void()> before_commit = {});
   // Rank 0 lets the pointer name the checkpoint of that step, if it is in save_dir: a killed run
   // may have committed it and not have come to its pointers. A failure is a warning. REQUIRES an
   // idle writer.
@@ -84,6 +86,7 @@ class Checkpointer {
     checkpoint::SaveRequest request;
     SaveMarks marks;
     std::set<std::string> pinned;  // the best so far
+    std::function<void()> before_commit;
     double blocked_s = 0;
   };
   void work();

@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "wmtp/tokenizer/tokenizer.h"
-#include "wmtp/tracking/run_files.h"
+#include "wmtp/tracking/histogram.h"
+#include "wmtp/tracking/sample_view.h"
 #include "wmtp/training/objective.h"
 
 namespace wmtp::run {

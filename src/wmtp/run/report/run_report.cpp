@@ -7,7 +7,6 @@
 
 #include "wmtp/core/log.h"
 #include "wmtp/run/report/batch_view.h"
-#include "wmtp/tracking/jsonl_sink.h"
 
 namespace wmtp::run {
 namespace {
@@ -28,18 +27,25 @@ bool is_reported(std::int64_t step, std::int64_t num_steps, const config::Config
   return step == 1 || step == num_steps || step % interval == 0;
 }
 
-RunReport::RunReport(const config::Config& config, tracking::Console& console, RunFacts facts)
+RunReport::RunReport(const config::Config& config, RunSinks sinks, RunFacts facts)
     : config_(config),
-      console_(console),
+      sinks_(std::move(sinks)),
       facts_(std::move(facts)),
-      files_(config.runtime.run_dir),
-      epoch_(config, *facts_.objective) {
-  if (config.tracking.jsonl)
-    sinks_.add(std::make_unique<tracking::JsonlSink>(config.tracking.jsonl_path));
+      epoch_(config, *facts_.objective) {}
+
+std::function<void()> RunReport::keep_told() const {
+  return [queue = sinks_.kept] {
+    // A disk that hangs must not hang the save as well, which may go to another one.
+    constexpr std::chrono::seconds kLongest(60);
+    if (!queue->flush_within(kLongest))
+      log::warn("tracking",
+                "numbers of the run could not be written within {} s: a kill would lose some",
+                kLongest.count());
+  };
 }
 
 void RunReport::write(std::int64_t step, tracking::NamedValues values) {
-  sinks_.point({step, tracking::wall_time_s(), std::move(values)});
+  sinks_.all.point({step, tracking::wall_time_s(), std::move(values)});
 }
 
 tracking::NamedValues RunReport::step_values(const StepRecord& record, double tokens_per_s,
@@ -106,7 +112,7 @@ void RunReport::step(const StepRecord& record) {
   progress.remaining = record.remaining;
   progress.next_save_step = record.next_save_step;
   progress.next_save_s = record.next_save_s;
-  console_.step(progress);
+  sinks_.all.progress(progress);
   if (!is_reported(record.step, facts_.num_steps, config_)) return;
   last_step_ = step_values(record, tokens_per_s, samples_ / seconds, used);
   last_step_.insert(last_step_.end(), record.system.begin(), record.system.end());
@@ -124,7 +130,7 @@ void RunReport::validation(std::int64_t step, const training::Numbers& numbers, 
   for (const auto& [name, value] : numbers.metrics)
     for (const char* key : {"pairwise_accuracy", "margin", "auc", "value_loss", "excess_loss"})
       if (name == fmt::format("val/{}", key)) shown.others.emplace_back(key, value);
-  console_.validation(shown);
+  sinks_.all.validation(shown);
   last_validation_ = {{"val/loss", numbers.loss}};
   if (shown.perplexity) last_validation_.emplace_back("val/perplexity", *shown.perplexity);
   last_validation_.insert(last_validation_.end(), numbers.metrics.begin(), numbers.metrics.end());
@@ -135,13 +141,12 @@ void RunReport::validation(std::int64_t step, const training::Numbers& numbers, 
 }
 
 void RunReport::resumed(std::int64_t step, const std::string& name, int saved_ranks) {
-  sinks_.event("resume", {{"step", step}});
   tracking::Resumed resumed;
   resumed.step = step;
   resumed.name = name;
   resumed.saved_ranks = saved_ranks;
   resumed.num_ranks = facts_.world;
-  console_.resumed(resumed);
+  sinks_.all.resumed(resumed);
 }
 
 void RunReport::saved(const SaveOutcome& outcome) {
@@ -157,7 +162,7 @@ void RunReport::saved(const SaveOutcome& outcome) {
   saved.name = outcome.name;
   saved.seconds = outcome.seconds;
   saved.blocked_s = outcome.blocked_s;
-  console_.saved(saved);
+  sinks_.all.saved(saved);
 }
 
 void RunReport::skipped_save(std::int64_t step, bool tell) {
@@ -174,18 +179,15 @@ void RunReport::sample(std::int64_t step, const training::DeviceBatch& batch,
   for (tracking::DecodedSample& sample : decoded_documents(batch, marks, tokenizer, kDocuments)) {
     sample.step = step;
     sample.stage = config::name_of(config_.experiment.stage);
-    files_.sample(sample);
-    if (!sample_shown_) console_.sample(sample);
-    sample_shown_ = true;
+    sinks_.all.sample(sample);
   }
   for (const tracking::Histogram& histogram : batch_histograms(step, batch, marks))
-    files_.histogram(histogram);
+    sinks_.all.histogram(histogram);
 }
 
 void RunReport::finished(const TrainState& state, std::string status,
                          const std::vector<std::pair<std::string, std::string>>& paths,
                          std::string next) {
-  sinks_.flush();
   tracking::RunSummary summary;
   summary.experiment = config_.experiment.name;
   summary.stage = config::name_of(config_.experiment.stage);
@@ -203,6 +205,7 @@ void RunReport::finished(const TrainState& state, std::string status,
   summary.timings_s = {{"training", training_s_},
                        {"validation", validation_s_},
                        {"blocked by saves", blocked_s_},
+                       {"tracking", sinks_.kept->caller_s()},
                        {"whole run", seconds_since(begun_)}};
   summary.counts = {{"tokens", static_cast<std::int64_t>(state.tokens_seen)},
                     {"samples", static_cast<std::int64_t>(state.samples_seen)},
@@ -211,10 +214,8 @@ void RunReport::finished(const TrainState& state, std::string status,
                     {"failed saves", num_failed_saves_},
                     {"skipped saves", num_left_out_saves_}};
   summary.next = std::move(next);
-  // A run that was finished before keeps the summary of the start that did the work.
-  if (training_s_ > 0 || !std::filesystem::exists(config_.runtime.run_dir / "summary.json"))
-    files_.summary(summary);
-  console_.finished(summary);
+  summary.has_trained = training_s_ > 0;
+  sinks_.all.finished(summary);
 }
 
 }  // namespace wmtp::run

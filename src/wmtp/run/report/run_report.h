@@ -1,5 +1,5 @@
-// Everything a run says about itself, on rank 0: console, metrics.jsonl, the files of the run
-// folder. Numbers come in reduced; rates and estimates are made here.
+// Everything a run says about itself, on rank 0, to whatever listens (tracking/sink.h). Numbers
+// come in reduced; rates and estimates are made here.
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -10,10 +10,8 @@
 #include "wmtp/run/checkpoints/save_outcome.h"
 #include "wmtp/run/checkpoints/train_state.h"
 #include "wmtp/run/report/epoch_sums.h"
+#include "wmtp/run/report/run_sinks.h"
 #include "wmtp/tokenizer/tokenizer.h"
-#include "wmtp/tracking/console.h"
-#include "wmtp/tracking/run_files.h"
-#include "wmtp/tracking/sink.h"
 #include "wmtp/training/step.h"
 
 namespace wmtp::run {
@@ -58,19 +56,24 @@ struct RunFacts {
 
 class RunReport {
  public:
-  // BORROWS config and console.
-  RunReport(const config::Config& config, tracking::Console& console, RunFacts facts);
+  // BORROWS config.
+  RunReport(const config::Config& config, RunSinks sinks, RunFacts facts);
+
+  // BLOCKS, to be called before a save is committed: what was told up to here is where a kill
+  // cannot take it away, so that a run which goes on from that save has lost nothing. THREADS: any;
+  // may outlive this.
+  std::function<void()> keep_told() const;
 
   void step(const StepRecord& record);
   void validating(std::int64_t step, std::int64_t num_done, std::int64_t num_batches) {
-    console_.validating({step, num_done, num_batches});
+    sinks_.all.validating({step, num_done, num_batches});
   }
   void validation(std::int64_t step, const training::Numbers& numbers, double seconds);
   // What the stage makes of a batch: decoded documents and histograms (batch_view.h).
   void sample(std::int64_t step, const training::DeviceBatch& batch,
               const training::TokenMarks& marks, const tokenizer::Tokenizer& tokenizer);
   void resumed(std::int64_t step, const std::string& name, int saved_ranks);
-  void saving(std::int64_t step) { console_.saving(step); }
+  void saving(std::int64_t step) { sinks_.all.saving(step); }
   void saved(const SaveOutcome& outcome);
   void skipped_save(std::int64_t step, bool tell);  // a save that found the writer busy
   // `next`: what to type next, for the console.
@@ -87,10 +90,8 @@ class RunReport {
   void write(std::int64_t step, tracking::NamedValues values);
 
   const config::Config& config_;
-  tracking::Console& console_;
+  RunSinks sinks_;
   RunFacts facts_;
-  tracking::FanOut sinks_;
-  tracking::RunFiles files_;
   Clock::time_point begun_ = Clock::now();
   // Since the last validation.
   EpochSums epoch_;
@@ -99,7 +100,6 @@ class RunReport {
   double tokens_ = 0, squares_ = 0, targets_ = 0, samples_ = 0, seconds_ = 0, wait_s_ = 0;
   double training_s_ = 0, validation_s_ = 0, blocked_s_ = 0;
   std::int64_t num_saves_ = 0, num_failed_saves_ = 0, num_left_out_saves_ = 0;
-  bool sample_shown_ = false;
   tracking::NamedValues last_validation_, last_step_;
 };
 
