@@ -112,6 +112,22 @@ TEST(LinePrefixer, OtherRanksShowProblemsOnly) {
   EXPECT_EQ(file.text(), "[rank 1] 06:31:00 warning [a] loud\n[rank 1] Aborted\n");
 }
 
+TEST(LinePrefixer, OtherRanksShowLinesThatNameTheirRank) {
+  for (const char* line : {"06:31:00 info [a] rank 1: asked for", "06:31:00 debug [a] rank 12: b",
+                           "06:31:00 \x1b[32minfo\x1b[m [a] rank 1: asked for",
+                           R"({"type":"log","ts":"t","module":"a","message":"b","rank":12})"})
+    EXPECT_TRUE(names_its_rank(std::string(line) + "\n")) << line;
+  for (const char* line :
+       {"06:31:00 info [a] of rank 1: no", "06:31:00 info [a] rank x: no",
+        "06:31:00 info [a] rank : no", "06:31:00 info [a] rank 1", "[a] rank 1: no",
+        R"({"type":"log","ts":"t","module":"a","message":",\"rank\":12"})", R"({"type":"log"})"})
+    EXPECT_FALSE(names_its_rank(std::string(line) + "\n")) << line;
+  ConsoleFile file;
+  LinePrefixer lines = prefixer(file, 1, LinePrefixer::Show::problems);
+  lines.feed("06:31:00 info [a] rank 1: shown\n06:31:00 info [a] quiet\n", Clock::now());
+  EXPECT_EQ(file.text(), "[rank 1] 06:31:00 info [a] rank 1: shown\n");
+}
+
 TEST(RankEnvironment, SetsSeatAndDropsWhatAnotherLauncherLeft) {
   const std::vector<std::string> base{"HOME=/h",          "RANK=9",         "TORCHELASTIC_RUN_ID=x",
                                       "MASTER_PORT=1",    "PET_NNODES=2",   "WMTP_RUN_TOKEN=old",
@@ -122,13 +138,15 @@ TEST(RankEnvironment, SetsSeatAndDropsWhatAnotherLauncherLeft) {
                     .threads = 4,
                     .grace_s = 7,
                     .on_terminal = false,
+                    .tee_all = true,
                     .run_token = "new",
                     .rendezvous = "file:///d"};
   const auto result = rank_environment(base, env, std::vector<std::string>{"NCCL_DEBUG=INFO"});
   for (const char* expected :
        {"HOME=/h", "CUDA_DEVICES=a=b", "NCCL_DEBUG=INFO", "RANK=1", "LOCAL_RANK=1", "WORLD_SIZE=3",
         "LOCAL_WORLD_SIZE=3", "GROUP_RANK=0", "WMTP_RUN_TOKEN=new", "WMTP_RENDEZVOUS=file:///d",
-        "WMTP_RESTART_COUNT=2", "OMP_NUM_THREADS=4", "WMTP_LAUNCH_GRACE_S=7"})
+        "WMTP_RESTART_COUNT=2", "OMP_NUM_THREADS=4", "WMTP_LAUNCH_GRACE_S=7",
+        "WMTP_CONSOLE_RANKS=all"})
     EXPECT_THAT(result, Contains(expected));
   for (const char* gone : {"RANK=9", "TORCHELASTIC_RUN_ID=x", "MASTER_PORT=1", "PET_NNODES=2",
                            "WMTP_RUN_TOKEN=old", "NCCL_DEBUG=WARN"})

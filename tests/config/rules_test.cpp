@@ -51,6 +51,12 @@ TEST_F(RulesTest, ModelAndBatch) {
   EXPECT_THAT(problems_of(wanted),
               ElementsAre("--override 1: training.global_batch_size: 64 does not divide by 4 "
                           "ranks * batch_size 5"));
+  wanted.overrides = {"logging.console_ranks=[0, 4]"};
+  EXPECT_THAT(problems_of(wanted),
+              ElementsAre("--override 1: logging.console_ranks: there is no rank 4: the run has 4 "
+                          "ranks, counted from 0"));
+  wanted.overrides = {"logging.console_ranks=[3]"};
+  EXPECT_THAT(problems_of(wanted), IsEmpty());
 }
 
 TEST_F(RulesTest, Sampling) {
@@ -262,9 +268,9 @@ TEST_F(AvailabilityTest, OnlyDefaultsOfKeysThatNothingActsOn) {
       ElementsAre(
           "--override 1: runtime.device: \"mps\" is not available in this version",
           "--override 2: training.optimizer.precision: \"int8\" is not available in this version"));
-  EXPECT_THAT(problems(minimal("logging: {level: debug, console_ranks: [0], progress: lines}\n")),
-              ElementsAre("stage.yaml:5:18: logging.level: not available in this version (only its "
-                          "default, \"info\", is accepted)"));
+  EXPECT_THAT(problems(minimal("storage: {s3: {retries: 9}}\n")),
+              ElementsAre("stage.yaml:5:25: storage.s3.retries: not available in this version "
+                          "(only its default, 8, is accepted)"));
 }
 
 class UnknownKeyTest : public ConfigTest {};

@@ -22,7 +22,7 @@ struct Session {
   bool json = false;  // stdout is JSON Lines only
   bool quiet = false;
   bool verbose = false;
-  std::string color = "auto";      // auto | always | never
+  std::string color;               // auto | always | never; empty: not given, as auto
   std::string program;             // argv[0]
   std::vector<std::string> words;  // what follows it on the command line
   std::function<int()> run;        // set by the chosen command; returns the exit code

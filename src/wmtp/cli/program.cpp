@@ -13,6 +13,7 @@
 #include "wmtp/cli/help.h"
 #include "wmtp/cli/last_words.h"
 #include "wmtp/cli/launcher/parent_watch.h"
+#include "wmtp/cli/logging/logging_keys.h"
 #include "wmtp/cli/report.h"
 #include "wmtp/cli/standard_output.h"
 #include "wmtp/cli/stop_signals.h"
@@ -28,10 +29,9 @@ namespace wmtp::cli {
 namespace {
 
 void configure_log(const Session& session) {
-  const log::Level level = session.quiet     ? log::Level::warn
-                           : session.verbose ? log::Level::debug
-                                             : log::Level::info;
-  log::configure({.level = level, .json = session.json, .color = session.color_on(STDERR_FILENO)});
+  log::configure({.level = level_of_flags(session, log::Level::info),
+                  .json = session.json,
+                  .color = session.color_on(STDERR_FILENO)});
   if (!session.json && reaches_terminal(STDERR_FILENO))
     log::set_live_screen([] { return terminal_columns(STDERR_FILENO); });
 }

@@ -6,6 +6,7 @@
 #include "wmtp/cli/error_file.h"
 #include "wmtp/cli/standard_output.h"
 #include "wmtp/core/log.h"
+#include "wmtp/core/log/log_file.h"
 #include "wmtp/core/printable.h"
 #include "wmtp/core/resource_limits.h"
 #include "wmtp/core/time.h"
@@ -16,6 +17,15 @@ namespace wmtp::cli {
 namespace {
 
 constexpr const char* kLastExitFile = "last_exit.json";
+
+// An object, where logging.format has made diagnostics objects.
+std::string text_for_stderr(const Session& session, const Error& error,
+                            const nlohmann::ordered_json& fields) {
+  if (session.json || !log::current().json) return "wmtp: " + printable(error.what()) + "\n";
+  nlohmann::ordered_json line{{"type", "error"}, {"ts", utc_timestamp()}};
+  line.update(fields);
+  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
 
 }  // namespace
 
@@ -50,14 +60,16 @@ Error as_error(const std::exception& thrown) {
 int report(const Session& session, const Error& error) {
   const int code = static_cast<int>(exit_code(error.kind()));
   std::cout.exceptions(std::ios::goodbit);  // there is no error beyond this one
-  if (session.json)
-    emit_json("error", {{"kind", name_of(error.kind())},
-                        {"code", code},
-                        {"message", printable(error.fact())},
-                        {"hint", printable(error.hint())},
-                        {"where", error.module()}});
+  const nlohmann::ordered_json fields{{"kind", name_of(error.kind())},
+                                      {"code", code},
+                                      {"message", printable(error.fact())},
+                                      {"hint", printable(error.hint())},
+                                      {"where", error.module()}};
+  if (session.json) emit_json("error", fields);
   const bool told = session.json && !standard_output_failed();
-  if (!told && !standard_output_is_closed()) std::cerr << "wmtp: " + printable(error.what()) + "\n";
+  if (!told && !standard_output_is_closed()) std::cerr << text_for_stderr(session, error, fields);
+  log::write_to_file(log::Level::error, error.module(),
+                     error.hint().empty() ? error.fact() : error.fact() + "; " + error.hint());
   write_error_file(error.kind() != ErrorKind::comm, error.what(), error.where().function_name());
   return code;
 }

@@ -20,7 +20,7 @@ namespace {
 
 using run::FolderOwner;
 
-constexpr int kMaxLooks = 50;
+constexpr int kMaxLooks = 50, kMaxShortLooks = 5;
 constexpr std::chrono::milliseconds kLookPause{10};
 
 void make_run_folder(const std::filesystem::path& folder) {
@@ -84,8 +84,17 @@ void make_private(const UniqueFd& folder, const std::filesystem::path& path) {
 
 UniqueFd lock_folder_if_free(const std::filesystem::path& run_dir) {
   UniqueFd folder = open_run_folder(run_dir);
-  if (folder && ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0) return folder;
+  // Other ranks of a start that failed look at it for a moment.
+  for (int look = 0; folder && look < kMaxShortLooks; ++look) {
+    if (::flock(folder.get(), LOCK_EX | LOCK_NB) == 0) return folder;
+    std::this_thread::sleep_for(kLookPause);
+  }
   return {};
+}
+
+bool is_folder_of_another(const std::filesystem::path& run_dir) {
+  const UniqueFd folder = open_run_folder(run_dir);
+  return folder && ::flock(folder.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 RunFolder::RunFolder(const RunFolderRequest& request, run::RunProgress& progress) {

@@ -32,8 +32,11 @@ class RunFolder {
   std::optional<checkpoint::RunLock> checkpoints_;
 };
 
-// The lock of a run's folder if nobody has it, until the descriptor closes. It is taken on the
-// folder itself, so nothing in it changes. Nothing where there is no such folder, or the file
+// Whether another process has the lock of a run's folder.
+bool is_folder_of_another(const std::filesystem::path& run_dir);
+
+// The lock of a run's folder if nobody has it for long, until the descriptor closes. It is taken on
+// the folder itself, so nothing in it changes. Nothing where there is no such folder, or the file
 // system (NFS) cannot lock folders.
 UniqueFd lock_folder_if_free(const std::filesystem::path& run_dir);
 

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "wmtp/core/live_frame.h"
+#include "wmtp/core/log/line_recorder.h"
 #include "wmtp/core/log_hook.h"
 #include "wmtp/core/printable.h"
 #include "wmtp/core/time.h"
@@ -24,6 +25,7 @@ struct LogState {
   std::function<void()> before_line;
   std::function<std::size_t()> live_columns;
   bool live_stands = false;
+  LineRecorder recorder;
 };
 
 spdlog::level::level_enum spdlog_level(Level level) {
@@ -56,7 +58,8 @@ LogState& log_state() {
                            .logger = make_logger({}),
                            .before_line = {},
                            .live_columns = {},
-                           .live_stands = false};
+                           .live_stands = false,
+                           .recorder = {}};
   return instance;
 }
 
@@ -69,6 +72,37 @@ void draw_live(std::string_view frame) {
 void erase_live(LogState& s) {
   if (s.live_stands) draw_live(live_frame({}));
   s.live_stands = false;
+}
+
+// On stderr. REQUIRES the lock, and escaped text.
+void show(LogState& s, Level level, std::string_view module, std::string_view text) {
+  if (!s.logger->should_log(spdlog_level(level))) return;
+  erase_live(s);
+  if (s.before_line) s.before_line();
+  if (!s.options.json) {
+    const std::string rank = s.options.rank >= 0 ? fmt::format("rank {}: ", s.options.rank) : "";
+    s.logger->log(spdlog_level(level), "[{}] {}{}", module, rank, text);
+    return;
+  }
+  nlohmann::ordered_json line{{"type", level >= Level::error  ? "error"
+                                       : level == Level::warn ? "warning"
+                                                              : "log"},
+                              {"ts", utc_timestamp()},
+                              {"module", module},
+                              {"message", text}};
+  if (s.options.rank >= 0) line["rank"] = s.options.rank;
+  s.logger->log(spdlog_level(level), "{}",
+                line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+// REQUIRES the lock.
+void warn_of_file(LogState& s, const std::string& why_it_ends) {
+  if (!why_it_ends.empty()) show(s, Level::warn, "log", printable(why_it_ends));
+}
+
+// REQUIRES the lock, and escaped text.
+void record(LogState& s, Level level, std::string_view module, const std::string& text) {
+  warn_of_file(s, s.recorder.add({level, utc_timestamp(), std::string(module), text}));
 }
 
 }  // namespace
@@ -119,24 +153,27 @@ void write(Level level, std::string_view module, std::string_view message) {
   const std::string text = printable(message);
   LogState& s = log_state();
   const std::scoped_lock lock(s.mutex);
-  if (s.logger->should_log(spdlog_level(level))) {
-    erase_live(s);
-    if (s.before_line) s.before_line();
-  }
-  const std::string rank = s.options.rank >= 0 ? fmt::format("rank {}: ", s.options.rank) : "";
-  if (!s.options.json) {
-    s.logger->log(spdlog_level(level), "[{}] {}{}", module, rank, text);
-    return;
-  }
-  nlohmann::ordered_json line{{"type", level >= Level::error  ? "error"
-                                       : level == Level::warn ? "warning"
-                                                              : "log"},
-                              {"ts", utc_timestamp()},
-                              {"module", module},
-                              {"message", text}};
-  if (s.options.rank >= 0) line["rank"] = s.options.rank;
-  s.logger->log(spdlog_level(level), "{}",
-                line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  record(s, level, module, text);
+  show(s, level, module, text);
+}
+
+void write_to_file(Level level, std::string_view module, std::string_view message) {
+  const std::string text = printable(message);
+  LogState& s = log_state();
+  const std::scoped_lock lock(s.mutex);
+  record(s, level, module, text);
+}
+
+void open_file(const FileOptions& options) {
+  LogState& s = log_state();
+  const std::scoped_lock lock(s.mutex);
+  warn_of_file(s, s.recorder.open(options));
+}
+
+void close_file() {
+  LogState& s = log_state();
+  const std::scoped_lock lock(s.mutex);
+  s.recorder.close();
 }
 
 }  // namespace wmtp::log

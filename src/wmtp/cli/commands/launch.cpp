@@ -80,7 +80,7 @@ LaunchOptions make_options(const LaunchFlags& flags, const Session& session) {
   if (session.json) options.arguments.emplace_back("--json");
   if (session.quiet) options.arguments.emplace_back("--quiet");
   if (session.verbose) options.arguments.emplace_back("--verbose");
-  if (session.color != "auto") options.arguments.push_back("--color=" + session.color);
+  if (!session.color.empty()) options.arguments.push_back("--color=" + session.color);
   options.arguments.insert(options.arguments.end(), flags.command.begin(), flags.command.end());
   for (const std::string& variable : flags.environment) check_extra_variable(variable);
   return options;

@@ -2,6 +2,7 @@
 
 #include "wmtp/cli/commands/score.h"
 #include "wmtp/cli/config_run.h"
+#include "wmtp/cli/logging/logging_keys.h"
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
 #include "wmtp/run/stages/stage_scorer.h"
@@ -60,6 +61,7 @@ int score_stage(const Session& session, const ScoreFlags& flags) {
   RankRun run;
   try {
     resolved = load_for_score(flags, launch.world);
+    apply_console_keys(session, launch, resolved->config.logging);
     run::require_in_stage(resolved->config, stage_options(flags));
     run = make_run(launch, resolved->config);
   } catch (const Error& error) {

@@ -9,6 +9,7 @@
 #include "wmtp/cli/config_flags.h"
 #include "wmtp/cli/config_run.h"
 #include "wmtp/cli/launcher/launch_notes.h"
+#include "wmtp/cli/logging/logging_keys.h"
 #include "wmtp/cli/next_command.h"
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/cli/report.h"
@@ -141,6 +142,7 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
   group.agree(facts_of(resolved, device));
   group.connect();
   take_folder(group, config, flags, start);
+  open_rank_file(session, group.launch(), config.logging);
   const bool leads = group.rank() == 0;
   StopSignals stop(leads ? config.runtime.stop_file : std::filesystem::path());
   run::TrainingContext context;
@@ -168,15 +170,19 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
   return exit_code_of(run::run_training(resolved, context, group), config);
 }
 
-int train(const Session& session, const TrainFlags& flags) {
+int train(Session session, const TrainFlags& flags) {
   ::umask(077);
   let_standard_output_fail();
   set_standard_output_escape(Escape::nothing);  // the console has a bar, and escapes what it shows
   const comm::LaunchEnv launch = discover_launch();
   std::optional<config::ResolvedConfig> resolved;
   RankRun run;
+  Start start;
+  EarlyRankFile early_file(session, start.progress);
   try {
     resolved = load_run(flags, launch.world);
+    early_file.expect(launch, resolved->config);
+    session = apply_console_keys(session, launch, resolved->config.logging);
     run = make_run(launch, resolved->config);
     set_threads(launch, static_cast<int>(resolved->config.runtime.threads));
   } catch (const std::exception& thrown) {
@@ -186,7 +192,6 @@ int train(const Session& session, const TrainFlags& flags) {
     for (const std::string& notice : resolved->notices) log::warn("config", "{}", notice);
   keep_freed_host_memory();
   const c10::Device device = run.options.device;
-  Start start;
   run.progress = &start.progress;
   const int code = run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
     start.id = start_id_of(group);

@@ -77,6 +77,7 @@ int Attempt::run(const Pipe& parent_pipe, int restart_count, const std::string& 
               .restart_count = restart_count,
               .threads = std::max(num_allowed_cores() / options_.num_ranks, 1),
               .grace_s = options_.grace.count(),
+              .tee_all = options_.tee_all,
               .run_token = run_token,
               .rendezvous = rendezvous};
   const std::vector<std::string> base = own_environment();

@@ -28,9 +28,23 @@ bool is_problem_line(std::string_view line) {
   return !line.starts_with("info") && !line.starts_with("debug");
 }
 
+bool names_its_rank(std::string_view line) {
+  if (line.starts_with(R"({"type":"log")")) {
+    const std::size_t end = line.find_last_not_of("\r\n}0123456789");
+    return end != std::string_view::npos && line.substr(0, end + 1).ends_with(R"(,"rank":)");
+  }
+  const std::size_t module_end = line.find("] ");
+  if (!starts_with_time(line) || module_end == std::string_view::npos) return false;
+  line.remove_prefix(module_end + 2);
+  if (!line.starts_with("rank ")) return false;
+  const std::size_t number_end = line.find_first_not_of("0123456789", 5);
+  return number_end > 5 && number_end != std::string_view::npos && line[number_end] == ':';
+}
+
 void LinePrefixer::show(std::string_view line) {
   const bool wanted =
-      route_.show == Show::everything || (route_.show == Show::problems && is_problem_line(line));
+      route_.show == Show::everything ||
+      (route_.show == Show::problems && (is_problem_line(line) || names_its_rank(line)));
   if (wanted) route_.console->write(route_.source, route_.prefix, line.substr(shown_bytes_));
 }
 

@@ -17,10 +17,13 @@ inline constexpr std::chrono::milliseconds kPartialLineDelay{200};
 // Whether a line of stderr is a warning, an error or anything unknown: all but our own log lines of
 // the levels debug and info, as text or JSON.
 bool is_problem_line(std::string_view line);
+// Whether it is one of our own log lines that names its rank ("[module] rank 3: ..."), as those do
+// that logging.console_ranks asks for.
+bool names_its_rank(std::string_view line);
 
 class LinePrefixer {
  public:
-  enum class Show { nothing, problems, everything };
+  enum class Show { nothing, problems, everything };  // problems: and lines with a rank
   struct Route {
     int source = 0;              // distinct per rank and stream
     std::string prefix;          // "[rank 3] "

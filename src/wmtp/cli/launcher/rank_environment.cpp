@@ -31,7 +31,8 @@ std::string_view name_part(std::string_view variable) {
 }
 
 bool is_ours(std::string_view name) {
-  return std::find(kOurNames.begin(), kOurNames.end(), name) != kOurNames.end();
+  return name == kConsoleRanksVariable ||
+         std::find(kOurNames.begin(), kOurNames.end(), name) != kOurNames.end();
 }
 
 bool is_foreign(std::string_view name) {
@@ -74,6 +75,7 @@ std::vector<std::string> rank_environment(std::span<const std::string> base, con
   set("WMTP_LIFE_LINE", kLifeLineFd);
   set("WMTP_LAUNCH_GRACE_S", env.grace_s);
   if (env.on_terminal) set("WMTP_ON_TERMINAL", 1);
+  if (env.tee_all) set(kConsoleRanksVariable, "all");
   if (!threads_set) set("OMP_NUM_THREADS", env.threads);
   return result;
 }

@@ -7,6 +7,9 @@
 
 namespace wmtp::cli {
 
+// `all` where every rank has the console, whatever logging.console_ranks says.
+inline constexpr const char* kConsoleRanksVariable = "WMTP_CONSOLE_RANKS";
+
 struct RankEnv {
   int rank = 0;
   int world = 1;
@@ -14,6 +17,7 @@ struct RankEnv {
   int threads = 1;
   double grace_s = 120;
   bool on_terminal = false;  // this rank's output reaches a terminal
+  bool tee_all = false;      // every rank has the console
   std::string run_token;
   std::string rendezvous;  // file://DIR
 };

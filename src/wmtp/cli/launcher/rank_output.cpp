@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "wmtp/core/error.h"
+#include "wmtp/core/log/log_file.h"
 #include "wmtp/core/time.h"
 
 namespace wmtp::cli {
@@ -48,20 +49,6 @@ bool are_one_device() {
   }, err{};
   return ::fstat(STDOUT_FILENO, &out) == 0 && ::fstat(STDERR_FILENO, &err) == 0 &&
          out.st_rdev == err.st_rdev;
-}
-
-std::string_view level_name(log::Level level) {
-  switch (level) {
-    case log::Level::debug:
-      return "debug";
-    case log::Level::info:
-      return "info";
-    case log::Level::warn:
-      return "warning";
-    case log::Level::error:
-      return "error";
-  }
-  return "info";
 }
 
 }  // namespace
@@ -110,7 +97,7 @@ void RankOutput::notice(log::Level level, std::string_view text) {
         {"type", type}, {"ts", utc_timestamp()}, {"module", "launch"}, {"message", text}};
     line = record.dump() + "\n";
   } else {
-    line = fmt::format("{} {} [launch] {}\n", clock_time(), level_name(level), text);
+    line = fmt::format("{} {} [launch] {}\n", clock_time(), log::name_of(level), text);
   }
   err().write(kLauncherSource, "", line);
   err().pump();

@@ -49,6 +49,16 @@ void check_batches(const RuleContext& context) {
                     *context.world_size, training.batch_size));
 }
 
+void check_console_ranks(const RuleContext& context) {
+  for (const std::int64_t rank : context.config.logging.console_ranks.ranks)
+    if (context.world_size && rank >= *context.world_size)
+      context.fail(
+          {"logging.console_ranks"},
+          fmt::format(
+              "there is no rank {}: the run has {}, counted from 0", rank,
+              *context.world_size == 1 ? "1 rank" : fmt::format("{} ranks", *context.world_size)));
+}
+
 void check_scheduler(const RuleContext& context) {
   const Training& training = context.config.training;
   const LrScheduler& scheduler = training.lr_scheduler;
@@ -117,6 +127,7 @@ void check_run_rules(const RuleContext& context) {
   if (config.runtime.device == DeviceChoice::mps && context.world_size.value_or(1) > 1)
     context.fail({"runtime.device"},
                  fmt::format("mps needs one rank, there are {}", *context.world_size));
+  check_console_ranks(context);
   if (config.distributed.backend == Backend::nccl && config.runtime.device != DeviceChoice::cuda &&
       config.runtime.device != DeviceChoice::automatic)
     context.fail({"distributed.backend", "runtime.device"},

@@ -29,22 +29,29 @@ void add_tracking_rows(std::vector<Row>& rows) {
 }
 
 void add_logging_rows(std::vector<Row>& rows) {
-  add(rows, WMTP_KEY(logging.level), "Least level that is written").host().per_rank().unavailable();
-  add(rows, WMTP_KEY(logging.format), "Lines of text, or JSON").host().per_rank().unavailable();
-  add(rows, WMTP_KEY(logging.dir), "Folder of the log files").host().per_rank().unavailable();
-  add(rows, WMTP_KEY(logging.rank_files), "One file per rank").host().per_rank().unavailable();
-  add(rows, WMTP_KEY(logging.console_ranks), "Ranks that write to the console")
+  add(rows, WMTP_KEY(logging.level),
+      "Least level of stderr and the log files; -v and -q win, -q on stderr alone")
+      .host()
+      .per_rank();
+  add(rows, WMTP_KEY(logging.format),
+      "Diagnostics on stderr and in the log files; --json makes those of stderr JSON, too")
+      .host()
+      .per_rank();
+  add(rows, WMTP_KEY(logging.dir), "Folder of the log files").host().per_rank();
+  add(rows, WMTP_KEY(logging.rank_files), "train: a file per rank, rank_<R>.log or .jsonl")
+      .host()
+      .per_rank();
+  add(rows, WMTP_KEY(logging.console_ranks),
+      "Ranks that write all to stderr, the others warnings and errors; launch --tee all wins")
       .host()
       .per_rank()
-      .at_least(0)
-      .unavailable();
+      .at_least(0);
   add(rows, WMTP_KEY(logging.progress), "Progress on the console; auto = bar on a terminal")
       .host()
       .per_rank();
-  add(rows, WMTP_KEY(logging.color), "Colour on the console; auto = on a terminal")
+  add(rows, WMTP_KEY(logging.color), "Colour on the console; auto = on a terminal; --color wins")
       .host()
-      .per_rank()
-      .unavailable();
+      .per_rank();
 }
 
 }  // namespace wmtp::config
