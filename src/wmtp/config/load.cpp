@@ -238,9 +238,13 @@ void Loader::describe_keys() {
   for (std::size_t i = 0; i < rows().size(); ++i) {
     const Row& row = rows()[i];
     ResolvedKey key{row.key, row.value(result_.config), "", origin_of(row), row.resume, row.agreed};
-    if (layers_.written[i] && !row.type.path && any_from_env(*interpolator_.value(i))) {
-      key.digest = sha256_hex(canonical_json(key.value)).substr(0, 16);
-      key.value = json_of(raw_[i]);
+    const Node* filled = interpolator_.value(i);
+    if (filled != nullptr && any_from_env(*filled)) {
+      key.reference = json_of(raw_[i]);
+      if (layers_.written[i] && !row.type.path) {
+        key.digest = sha256_hex(canonical_json(key.value)).substr(0, 16);
+        key.value = key.reference;
+      }
     }
     result_.keys.push_back(std::move(key));
   }

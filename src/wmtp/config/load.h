@@ -40,6 +40,9 @@ struct ResolvedKey {
   std::string origin;  // "configs/defaults.yaml:14", "--override 2", "built-in", "derived: ..."
   ResumeClass resume = ResumeClass::same;
   bool agreed = true;  // ranks must agree on it (all but logging, cache folders, threads)
+  // What was written, where some of the value came from the environment, by way of other keys too
+  // and in paths too; null elsewhere. For texts that leave the machine.
+  OrderedJson reference = nullptr;
 };
 
 struct ResolvedConfig {

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "wmtp/core/printable.h"
+#include "wmtp/core/utf8.h"
 
 namespace wmtp::tracking {
 
@@ -37,6 +40,16 @@ std::string visible(std::string_view text) {
     else
       out.push_back(c);
   return out;
+}
+
+std::string valid_utf8(std::string_view text) {
+  std::string valid;
+  while (!text.empty()) {
+    const std::size_t size = first_utf8_char(text).size;
+    valid += size == 0 ? "\xEF\xBF\xBD" : text.substr(0, size);
+    text.remove_prefix(std::max<std::size_t>(1, size));
+  }
+  return valid;
 }
 
 std::string short_number(double value) {

@@ -9,6 +9,8 @@ namespace wmtp::tracking {
 std::string escape_html(std::string_view text);
 // For a terminal, one record a line: line breaks, tabs and control characters are spelled out.
 std::string visible(std::string_view text);
+// The text with U+FFFD in place of bytes that are no UTF-8.
+std::string valid_utf8(std::string_view text);
 std::string short_number(double value);  // 4 significant digits
 
 }  // namespace wmtp::tracking
