@@ -37,6 +37,17 @@ void report_inputs(const Trainer& trainer, OrderedJson& environment) {
   if (trainer.data().validation()) report_set("validation", *trainer.data().validation());
 }
 
+TrackedRun tracked_run(const config::ResolvedConfig& resolved, const Trainer& trainer,
+                       const OrderedJson& environment) {
+  const data::Dataset* validation = trainer.data().validation();
+  return {
+      .resolved = resolved,
+      .environment = environment,
+      .model = trainer.plan().assemble.model,
+      .train_digest = trainer.data().train().corpus().data_fingerprint(),
+      .validation_digest = validation != nullptr ? validation->corpus().data_fingerprint() : ""};
+}
+
 void report_start(const Trainer& trainer, RunReport& report) {
   if (!trainer.plan().recompute_reason.empty())
     log::info("train", "{}", trainer.plan().recompute_reason);
@@ -79,7 +90,10 @@ TrainingEnd run_training(const config::ResolvedConfig& resolved, const TrainingC
     OrderedJson environment = context.environment;
     report_inputs(trainer, environment);
     write_run_files(resolved, environment);
-    report.emplace(resolved.config, open_sinks(resolved.config, context.console), trainer.facts());
+    const NamedTexts facts = tracked_params(tracked_run(resolved, trainer, environment),
+                                            Redactor(context.run.environment));
+    report.emplace(resolved.config, open_sinks(resolved.config, context.console, facts),
+                   trainer.facts());
     report_start(trainer, *report);
   }
   const RunEnd end = run_loop(trainer, report ? &*report : nullptr, context);

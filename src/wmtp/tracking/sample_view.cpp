@@ -76,7 +76,7 @@ std::string plain(std::span<const SampleToken> tokens, const WeightFacts& facts)
   return inside ? out + "<<" : out;
 }
 
-std::string weights_line(const WeightFacts& facts, std::size_t num_tokens) {
+std::string summed_up(const WeightFacts& facts, std::size_t num_tokens) {
   std::string line = fmt::format("{} tokens, {} targets", num_tokens, facts.num_targets);
   if (facts.num_targets == 0) return line;
   if (facts.all_one)
@@ -97,6 +97,10 @@ std::string weights_line(const WeightFacts& facts, std::size_t num_tokens) {
 
 }  // namespace
 
+std::string weights_line(const DecodedSample& sample) {
+  return summed_up(weigh(sample.tokens), sample.tokens.size());
+}
+
 std::string render_sample(const DecodedSample& sample, const SampleStyle& style) {
   const std::span<const SampleToken> tokens(sample.tokens);
   const WeightFacts facts = weigh(sample.tokens);
@@ -115,7 +119,7 @@ std::string render_sample(const DecodedSample& sample, const SampleStyle& style)
   else
     out += plain(shown, facts);
   if (begin + shown.size() < tokens.size()) out += " …";
-  return out + "\n" + weights_line(facts, tokens.size()) + "\n";
+  return out + "\n" + summed_up(facts, tokens.size()) + "\n";
 }
 
 }  // namespace wmtp::tracking

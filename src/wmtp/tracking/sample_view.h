@@ -38,5 +38,7 @@ struct SampleStyle {
 // Plain: one line, `prompt >>token{weight}token{weight}<<`, without the braces where all weights
 // are 1. The last line sums up the weights.
 std::string render_sample(const DecodedSample& sample, const SampleStyle& style);
+// That line, without line feed: "9 tokens, 4 targets, weights 0.100 to 0.900, mean 0.450".
+std::string weights_line(const DecodedSample& sample);
 
 }  // namespace wmtp::tracking

@@ -16,16 +16,18 @@ void add_tracking_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(mlflow.spool_dir), "What the server has not taken yet").host().unavailable();
   add(rows, WMTP_KEY(tracking.jsonl), "Metrics as JSON lines").host();
   add(rows, WMTP_KEY(tracking.jsonl_path), "Their file").host();
-  add(rows, WMTP_KEY(tracking.tensorboard), "Metrics for TensorBoard").host().unavailable();
-  add(rows, WMTP_KEY(tracking.tensorboard_dir), "Their folder").host().unavailable();
+  add(rows, WMTP_KEY(tracking.tensorboard), "Metrics, histograms and samples for TensorBoard")
+      .host();
+  add(rows, WMTP_KEY(tracking.tensorboard_dir), "Their folder").host();
   add(rows, WMTP_KEY(tracking.system_interval_s), "Seconds between readings of the machine")
       .host()
       .above(0)
       .unavailable();
-  add(rows, WMTP_KEY(tracking.queue_points), "Points held in memory; the oldest go to the spool")
+  add(rows, WMTP_KEY(tracking.queue_points),
+      "Points held in memory while the disk does not keep up; those beyond are dropped, with a "
+      "warning")
       .host()
-      .at_least(1)
-      .unavailable();
+      .at_least(1);
 }
 
 void add_logging_rows(std::vector<Row>& rows) {

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "wmtp/config/config.h"
+#include "wmtp/run/report/tracked_facts.h"
 #include "wmtp/tracking/console.h"
 #include "wmtp/tracking/sink.h"
 #include "wmtp/tracking/sink_queue.h"
@@ -16,6 +17,8 @@ struct RunSinks {
 };
 
 // Opens files; Error io where one cannot be written. REQUIRES the run's folder.
-RunSinks open_sinks(const config::Config& config, const tracking::ConsoleOptions& console);
+// `facts`: what the run is (tracked_facts.h), for TensorBoard.
+RunSinks open_sinks(const config::Config& config, const tracking::ConsoleOptions& console,
+                    const NamedTexts& facts);
 
 }  // namespace wmtp::run
