@@ -110,6 +110,10 @@ Response Client::send(const Request& request) {
   return state_->send(request);
 }
 
+std::string curl_version() {
+  return curl_api().version();
+}
+
 void Client::State::open() {
   if (api) return;
   const CurlApi& opened = curl_api();

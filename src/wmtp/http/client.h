@@ -46,4 +46,8 @@ class Client {
   std::unique_ptr<State> state_;
 };
 
+// What libcurl says of itself ("libcurl/7.88.1 OpenSSL/3.0.17"). Error config where it cannot be
+// opened. THREADS: any.
+std::string curl_version();
+
 }  // namespace wmtp::http

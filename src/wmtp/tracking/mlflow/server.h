@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "wmtp/core/error.h"
 #include "wmtp/core/json.h"
 #include "wmtp/http/client.h"
+#include "wmtp/tracking/mlflow/refusal.h"
 
 namespace wmtp::tracking::mlflow {
 
@@ -44,22 +44,9 @@ struct NewRun {
   std::vector<KeyValue> tags;
 };
 
-// The server understood the request and refuses it: the same request will never be taken. Text and
-// code are the server's own. Kind config.
-class Refused : public Error {
- public:
-  Refused(int status, std::string code, std::string_view fact, std::string_view hint = {},
-          std::source_location where = std::source_location::current());
-  int status() const { return status_; }             // of HTTP
-  const std::string& code() const { return code_; }  // "RESOURCE_DOES_NOT_EXIST"; may be empty
-
- private:
-  int status_;
-  std::string code_;
-};
-
 // Everything that goes wrong on the way (no connection, time-outs, 408, 429, 5xx) is an Error comm:
-// worth another try later. One try a call: when to try again is the caller's.
+// worth another try later. One try a call: when to try again is the caller's. Refusals are Refused,
+// answers that make no sense (a page of another service with status 200) Error data.
 // THREADS: one at a time.
 class Server {
  public:
@@ -73,7 +60,8 @@ class Server {
   std::string experiment(std::string_view name);
   Run create_run(const NewRun& run);
   Run get_run(std::string_view run_id);
-  // The run of the experiment that has this tag, if there is one.
+  // The run of the experiment that has this tag, if there is one. REQUIRES a tag without quotation
+  // marks, backslashes and backticks.
   std::optional<Run> find_run(std::string_view experiment_id, const KeyValue& tag);
   void log_batch(std::string_view run_id, const Batch& batch);
   // `inputs` as the REST interface has them: {"datasets": [..], "models": [..]}.
