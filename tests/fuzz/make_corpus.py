@@ -451,6 +451,40 @@ def make_caches():
         "unfinished": record(7, 0, [1, 2]) + record(9, 0, [1])[:-1], "cut": record(7, 0, [1, 2])[:9], "length": record(7, 0, [1], 0xFFFFFFFF), "nothing": b""})
 
 
+# --- MLflow --------------------------------------------------------------------------------------------
+
+
+def mlflow_run(info=None, **data):
+    whole = {"run_id": "8ab1", "experiment_id": "3", "artifact_uri": "mlflow-artifacts:/3/8ab1/artifacts"}
+    return dumps({"run": {"info": {**whole, **(info or {})}, "data": data}})
+
+
+def mlflow_metric(value=0.5, step=1, timestamp=2):
+    return mlflow_run(metrics=[{"key": "loss", "value": value, "step": step, "timestamp": timestamp}])
+
+
+def make_mlflow():
+    metric = {"key": "loss", "value": 0.5, "step": "7", "timestamp": "1700000000000"}
+    part = {"url": "https://store/x?sign=1", "part_number": "1", "headers": {"x-ms-blob-type": "BlockBlob"}}
+    good = {"experiment": dumps({"experiment": {"experiment_id": "0", "artifact_location": "s3://b/0", "lifecycle_stage": "deleted"}}),
+            "created": dumps({"experiment_id": "12"}), "found": dumps({"runs": [json.loads(mlflow_run())["run"]]}), "none_found": "{}",
+            "run": mlflow_run(params=[{"key": "a", "value": "1"}], tags=[{"key": "t", "value": "\u202e"}], metrics=[metric]),
+            "metric": dumps(metric), "parts": dumps({"upload_id": "u", "credentials": [part]}), "version": "3.17.2\n",
+            "nan": mlflow_metric("NaN"), "infinity": mlflow_metric("-Infinity"), "wide": '{"key":"a","value":1' + "0" * 300 + "}",
+            "error": dumps({"error_code": "RESOURCE_ALREADY_EXISTS", "message": "there"})}
+    bad = {"nothing": "", "list": "[]", "page": "<!doctype html><title>Log in</title>", "cut": mlflow_run()[:40], "twice": '{"run":{},"run":{}}',
+           "deep": '{"a":' * 17 + "1" + "}" * 17, "nul": '{"a":\0}', "utf8": b'{"a":"\xc0\x80"}', "no_info": '{"run":{}}', "info_list": '{"run":{"info":[]}}',
+           "id_257": mlflow_run({"run_id": "a" * 257}), "id_65": dumps({"experiment_id": "1" * 65}), "id_path": mlflow_run({"run_id": "../x"}),
+           "id_number": mlflow_run({"run_id": 5}), "id_empty": mlflow_run({"run_id": ""}), "step_text": mlflow_metric(step="1x"),
+           "step_wide": mlflow_metric(step=1 << 63), "step_float": mlflow_metric(step=1.5), "value": mlflow_metric("nan"), "value_null": mlflow_metric(None),
+           "params": '{"run":{"info":{"run_id":"a","experiment_id":"1","artifact_uri":""},"data":{"params":{}}}}',
+           "uri_out": mlflow_run({"artifact_uri": "mlflow-artifacts:/a/%2e%2e/b"}), "uri_cut": mlflow_run({"artifact_uri": "mlflow-artifacts:/%2"}),
+           "host": dumps({"credentials": [{**part, "headers": {"hOST": "x"}}]}), "order": dumps({"credentials": [{**part, "part_number": 2}]}),
+           "message": dumps({"error_code": "\u001b[31m", "message": 5})}
+    bad |= {f"key_{i}": mlflow_run(metrics=[{**metric, "key": name}]) for i, name in enumerate(EVIL_NAMES)}
+    write_all("mlflow_json", good | bad)
+
+
 # --- HTTP ----------------------------------------------------------------------------------------------
 
 
@@ -495,6 +529,9 @@ WORDS = {
     "url": ["http://", "https://", "[::1]", "@", ":80", ":65535", "%2F", "%", "?", "#", "/../", "xn--", "127.0.0.1", "localhost"],
     "http_head": ["HTTP/1.1 200 OK\r\n", "HTTP/1.1 100 \r\n\r\n", "\r\n", ": ", "Content-Range: bytes ", "Retry-After: ", "Date: ", "Sun, 06 Nov 1994 08:49:37 GMT",
                   "Sun Nov  6 08:49:37 1994", "0-0/*", "18446744073709551615"],
+    "mlflow_json": ['"run":', '"runs":', '"info":', '"data":', '"run_id":', '"experiment_id":', '"artifact_uri":', '"mlflow-artifacts:/', '"metrics":',
+                    '"params":', '"tags":', '"key":', '"value":', '"step":', '"timestamp":', '"NaN"', '"-Infinity"', '"credentials":', '"part_number":',
+                    '"url":', '"headers":', '"upload_id":', '"error_code":', '"message":', "%2e%2e", *JSON_WORDS],
     "manifest": MANIFEST_WORDS,
     "rank_part": MANIFEST_WORDS,
     "trainer_state": ['"NaN"', '"Infinity"', '"-Infinity"', '"step":', "[[", "]]", *JSON_WORDS],
@@ -515,5 +552,5 @@ def make_dictionaries():
 
 if __name__ == "__main__":
     for make in (make_safetensors, make_index, make_pickles, make_tokenizer_json, make_tokenizer_model, make_yaml, make_jsonl,
-                 make_manifests, make_caches, make_http, make_dictionaries):
+                 make_manifests, make_caches, make_mlflow, make_http, make_dictionaries):
         make()

@@ -24,7 +24,8 @@ void check_run(const mlflow::Run& run) {
   check_id(run.experiment_id, 64);
   try {
     const std::string folder = mlflow::artifact_folder(run.artifact_uri, {});
-    fuzz::require(("/" + folder + "/").find("/../") == std::string::npos, "a folder that leads out");
+    fuzz::require(("/" + folder + "/").find("/../") == std::string::npos,
+                  "a folder that leads out");
   } catch (const Error& error) {
     fuzz::require(error.kind() != ErrorKind::internal, "an artifact URI that is our fault");
   }

@@ -1,6 +1,7 @@
 // Talks to a tracking server through wmtp::tracking::mlflow for the Python tests. No LibTorch.
-//   stdin: one JSON object per line, stdout: what came of it, per line. {"connect": URI} makes a new
-//   Server; {"call": NAME, ...} calls it. Variables are those of the environment. stderr is the log.
+//   stdin: one JSON object per line, stdout: what came of it, per line. {"connect": URI} makes a
+//   new Server; {"call": NAME, ...} calls it. Variables are those of the environment. stderr is the
+//   log.
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
@@ -51,9 +52,12 @@ void log_many(Server& server, const Json& job) {
 }
 
 Json shown_run(const Run& run) {
-  return {{"run_id", run.run_id}, {"experiment_id", run.experiment_id},
-          {"artifact_uri", run.artifact_uri}, {"params", run.params},
-          {"tags", run.tags}, {"last_steps", run.last_steps}};
+  return {{"run_id", run.run_id},
+          {"experiment_id", run.experiment_id},
+          {"artifact_uri", run.artifact_uri},
+          {"params", run.params},
+          {"tags", run.tags},
+          {"last_steps", run.last_steps}};
 }
 
 RunStatus status_of(const std::string& name) {
@@ -81,9 +85,9 @@ Json call(Server& server, Connection& connection, const Json& job) {
   if (name == "log_inputs") server.log_inputs(text("run_id"), OrderedJson(job.at("inputs")));
   if (name == "set_tag") server.set_tag(text("run_id"), {text("key"), text("value")});
   if (name == "update_run")
-    server.update_run(text("run_id"), status_of(text("status")),
-                      job.contains("end_ms") ? std::optional(job["end_ms"].get<std::int64_t>())
-                                             : std::nullopt);
+    server.update_run(
+        text("run_id"), status_of(text("status")),
+        job.contains("end_ms") ? std::optional(job["end_ms"].get<std::int64_t>()) : std::nullopt);
   if (name == "upload") {
     Run run;
     run.artifact_uri = text("artifact_uri");

@@ -9,6 +9,7 @@
 #include "wmtp/cli/command.h"
 #include "wmtp/cli/config_flags.h"
 #include "wmtp/cli/doctor/machine_checks.h"
+#include "wmtp/cli/doctor/mlflow_check.h"
 #include "wmtp/cli/launcher/rank_environment.h"
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/cli/report.h"
@@ -25,7 +26,7 @@ struct DoctorFlags {
   ConfigFlags config;
   std::string storage;
   std::string device;
-  bool collectives = false;
+  bool collectives = false, mlflow = false;
   double hold_s = 0;  // tests: stay in collectives that long
 };
 
@@ -35,6 +36,7 @@ struct Wishes {
   std::string backend = "auto";
   std::filesystem::path storage = ".";
   comm::RendezvousOptions rendezvous;
+  MlflowWishes mlflow;
 };
 
 std::string_view label(Health health) {
@@ -49,6 +51,7 @@ class Doctor {
     const auto launch = find_launcher();
     const Wishes wishes = read_wishes();
     if (launch && launch->local_rank == 0) look_at_machine(*launch, wishes);
+    if (launch && launch->local_rank == 0 && flags_.mlflow) look_at_mlflow(wishes);
     if (launch && flags_.collectives) try_collectives(*launch, wishes);
     show(launch ? launch->rank : 0);
     if (code_ != 0) return code_;
@@ -85,6 +88,7 @@ class Doctor {
                        config.distributed.allow_shared_gpu};
       wishes.backend = config::name_of(config.distributed.backend);
       wishes.storage = nearest_existing(config.checkpoint.save_dir);
+      wishes.mlflow = {config.mlflow.tracking_uri, config.mlflow.experiment};
       wishes.rendezvous.interface = config.distributed.interface.value_or("");
       wishes.rendezvous.port = static_cast<int>(config.distributed.port.value_or(0));
       checks_.push_back({Health::ok, "config",
@@ -121,6 +125,13 @@ class Doctor {
     checks_.push_back(check_storage(wishes.storage));
     checks_.push_back(check_clock());
     checks_.push_back(check_launcher(launch));
+  }
+
+  void look_at_mlflow(const Wishes& wishes) {
+    const auto env = comm::process_environment();
+    MlflowWishes mlflow = wishes.mlflow;
+    if (mlflow.uri.empty()) mlflow.uri = env("MLFLOW_TRACKING_URI").value_or("");
+    for (Check& check : check_mlflow(mlflow, env)) checks_.push_back(std::move(check));
   }
 
   void try_collectives(const comm::LaunchEnv& launch, const Wishes& wishes) {
@@ -206,6 +217,7 @@ void add_doctor(CLI::App& app, Session& session) {
   command->footer(
       "  wmtp doctor\n"
       "  wmtp doctor --storage /data/checkpoints\n"
+      "  wmtp doctor --mlflow --config run.yaml\n"
       "  wmtp launch --nproc 2 -- doctor --collectives");
   const auto flags = std::make_shared<DoctorFlags>();
   flags->config.add_to(*command, false);
@@ -215,6 +227,7 @@ void add_doctor(CLI::App& app, Session& session) {
       ->type_name("auto|cuda|cpu");
   command->add_flag("--collectives", flags->collectives,
                     "All ranks: test and time the collectives");
+  command->add_flag("--mlflow", flags->mlflow, "Try the way to the MLflow server; changes nothing");
   command->add_option("--hold", flags->hold_s, "Stay in collectives that many seconds")->group("");
   command->callback([&session, flags] {
     session.run = [&session, flags] { return Doctor(session, *flags).examine(); };

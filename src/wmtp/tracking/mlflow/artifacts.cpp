@@ -38,6 +38,7 @@ struct Upload {
   http::Response put_part(const PartTarget& target, std::size_t index, std::uint64_t part_bytes);
   OrderedJson put_parts(const MultipartUpload& upload, std::uint64_t part_bytes);
   void abort(const MultipartUpload& upload) noexcept;
+  void expect_done(const http::Request& request, const http::Response& response) const;
   http::Request multipart_request(std::string_view verb, OrderedJson body) const;
 };
 
@@ -49,7 +50,13 @@ void Upload::put() {
                          http::percent_encode(name, http::Slash::kept)));
   request.headers.add("Content-Type", content_type(name));
   request.source = &source;
-  connection.object_of(request, connection.upload(request));
+  expect_done(request, connection.upload(request));
+}
+
+// Servers say nothing, or "{}"; a page to log in with status 200 is no success.
+void Upload::expect_done(const http::Request& request, const http::Response& response) const {
+  connection.check(request, response);
+  if (!response.body.empty()) connection.object_of(request, response);
 }
 
 http::Request Upload::multipart_request(std::string_view verb, OrderedJson body) const {
@@ -81,7 +88,7 @@ bool Upload::put_in_parts() {
                               num_parts, upload.parts.size()));
     const http::Request complete = multipart_request(
         "complete", {{"upload_id", upload.id}, {"parts", put_parts(upload, part_bytes)}});
-    connection.object_of(complete, connection.upload(complete));
+    expect_done(complete, connection.upload(complete));
   } catch (...) {
     abort(upload);
     throw;
@@ -109,10 +116,10 @@ http::Response Upload::put_part(const PartTarget& target, std::size_t index,
   request.headers = {};
   request.url = http::parse_url(target.url, "the address of a part, which the MLflow server gave,");
   if (connection.address().is_tls() && !request.url.is_tls())
-    throw Error(ErrorKind::config, "mlflow",
-                fmt::format("the MLflow server wants a part sent to {}, unencrypted",
-                            request.url.shown()),
-                "give the server's artifact store an https address");
+    throw Error(
+        ErrorKind::config, "mlflow",
+        fmt::format("the MLflow server wants a part sent to {}, unencrypted", request.url.shown()),
+        "give the server's artifact store an https address");
   for (const auto& [header, value] : target.headers) request.headers.add(header, value);
   request.source = &source;
   http::Response response = connection.send_elsewhere(request);

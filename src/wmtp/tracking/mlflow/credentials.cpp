@@ -46,12 +46,9 @@ void refuse_other_stores(std::string_view uri) {
     std::string_view begin, name;
   };
   constexpr std::array kStores = {
-      Store{"databricks", "Databricks"},
-      Store{"file:", "a folder of files"},
-      Store{"sqlite:", "an SQLite database"},
-      Store{"postgresql", "a PostgreSQL database"},
-      Store{"mysql", "a MySQL database"},
-      Store{"mssql", "an SQL Server database"},
+      Store{"databricks", "Databricks"},      Store{"file:", "a folder of files"},
+      Store{"sqlite:", "an SQLite database"}, Store{"postgresql", "a PostgreSQL database"},
+      Store{"mysql", "a MySQL database"},     Store{"mssql", "an SQL Server database"},
   };
   constexpr std::string_view kServe =
       "start `mlflow server` on it and give that server's http(s) address";
@@ -82,10 +79,10 @@ std::string authorization_of(const std::string& token, const std::string& user,
                      "was it copied with its line end?");
   if (!token.empty()) return "Bearer " + token;
   if (user.empty() != password.empty())
-    refuse_setting(fmt::format("MLFLOW_TRACKING_{} is set and MLFLOW_TRACKING_{} is not",
-                               user.empty() ? "PASSWORD" : "USERNAME",
-                               user.empty() ? "USERNAME" : "PASSWORD"),
-                   "set both, or MLFLOW_TRACKING_TOKEN, or none of them");
+    refuse_setting(
+        fmt::format("MLFLOW_TRACKING_{} is set and MLFLOW_TRACKING_{} is not",
+                    user.empty() ? "PASSWORD" : "USERNAME", user.empty() ? "USERNAME" : "PASSWORD"),
+        "set both, or MLFLOW_TRACKING_TOKEN, or none of them");
   if (user.find(':') != user.npos)
     refuse_setting("MLFLOW_TRACKING_USERNAME has a colon in it",
                    "a server would take what follows it for the password");

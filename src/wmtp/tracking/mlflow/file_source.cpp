@@ -42,10 +42,10 @@ std::size_t FileSource::read(std::span<std::byte> out) {
     throw Error(ErrorKind::io, "mlflow",
                 fmt::format("cannot read {}: {}", path_.string(), std::strerror(errno)));
   if (taken == 0)
-    throw Error(ErrorKind::io, "mlflow",
-                fmt::format("{} has become shorter than the {} bytes it had", path_.string(),
-                            file_bytes_),
-                "was it written while it was sent?");
+    throw Error(
+        ErrorKind::io, "mlflow",
+        fmt::format("{} has become shorter than the {} bytes it had", path_.string(), file_bytes_),
+        "was it written while it was sent?");
   done_ += static_cast<std::uint64_t>(taken);
   return static_cast<std::size_t>(taken);
 }
