@@ -138,6 +138,11 @@ def test_runs_are_found_by_their_tag(probe, real, run):
     made = probe.must("create_run", experiment_id=experiment, name="n", start_ms=NOW, tags=[["wmtp.run", "r-1"]])
     probe.must("create_run", experiment_id=experiment, name="n", start_ms=NOW + 1, tags=[["wmtp.run", "r-2"]])
     assert probe.must("find_run", experiment_id=experiment, key="wmtp.run", value="r-1")["run_id"] == made["run_id"]
+    real.client.delete_run(made["run_id"])
+    assert probe.must("get_run", run_id=made["run_id"])["is_deleted"] and not run["is_deleted"]
+    assert probe.must("find_run", experiment_id=experiment, key="wmtp.run", value="r-1") is None
+    refused = probe.call("log_batch", run_id=made["run_id"], metrics=[metric("a", 1.0)])
+    assert (refused.refused, refused.error_code) == (400, "INVALID_PARAMETER_VALUE") and "active" in refused.text
     gone = probe.call("get_run", run_id="0" * 32)
     assert (gone.refused, gone.error_code, gone.about_content) == (404, "RESOURCE_DOES_NOT_EXIST", False)
 

@@ -123,6 +123,18 @@ def test_settings_that_make_no_sense_are_named(start_probe, server):
     assert probe.call("experiment", name="e").kind == "comm"
 
 
+def test_a_run_with_another_tag_is_none_that_was_found(start_probe):
+    run = {"info": {"run_id": "r1", "experiment_id": "1", "artifact_uri": ARTIFACTS}, "data": {"tags": [{"key": "wmtp.run", "value": "b"}]}}
+    with FaultyServer(default={"json": {"runs": [run]}}) as server:
+        probe = start_probe()
+        probe.connect(server.url)
+        assert probe.must("find_run", experiment_id="1", key="wmtp.run", value="b")["run_id"] == "r1"
+        got = probe.call("find_run", experiment_id="1", key="wmtp.run", value="a")
+        assert got.kind == "data" and "a run was found that lacks the tag" in got.text
+        quoted = probe.call("find_run", experiment_id="1", key="wmtp.run", value="a' OR 'b")
+        assert quoted.kind == "internal" and len(server.requests) == 2, "a filter is not to be written by others"
+
+
 def upload(start_probe, server, tmp_path, **job):
     (tmp_path / "file").write_bytes(bytes(range(256)) * 10)
     probe = start_probe(WITH_TOKEN)

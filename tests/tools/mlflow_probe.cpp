@@ -57,7 +57,8 @@ Json shown_run(const Run& run) {
           {"artifact_uri", run.artifact_uri},
           {"params", run.params},
           {"tags", run.tags},
-          {"last_steps", run.last_steps}};
+          {"last_steps", run.last_steps},
+          {"is_deleted", run.is_deleted}};
 }
 
 RunStatus status_of(const std::string& name) {

@@ -46,6 +46,9 @@ TEST(MlflowAnswers, ARunIsReadWhole) {
 
 TEST(MlflowAnswers, EmptyListsAndDataMayBeMissing) {
   EXPECT_TRUE(parsed_run(run_with(kInfo)).tags.empty());
+  EXPECT_FALSE(parsed_run(run_with(kInfo)).is_deleted);
+  EXPECT_TRUE(
+      parsed_run(run_with(std::string(kInfo) + R"(,"lifecycle_stage":"deleted")")).is_deleted);
   EXPECT_TRUE(parsed_run(fmt::format(R"({{"run":{{"info":{{{}}}}}}})", kInfo)).params.empty());
   EXPECT_FALSE(found_run_of(parse_answer("{}", kCall), kCall));
   EXPECT_FALSE(found_run_of(parse_answer(R"({"runs":[]})", kCall), kCall));

@@ -126,6 +126,7 @@ Run read_run(const Value& value) {
   run.run_id = info.at("run_id").id(kMaxRunIdBytes);
   run.experiment_id = info.at("experiment_id").id(kMaxExperimentIdBytes);
   run.artifact_uri = info.at("artifact_uri").text();
+  if (const auto stage = info.find("lifecycle_stage")) run.is_deleted = stage->text() == "deleted";
   const auto data = value.find("data");
   if (!data) return run;
   for (const Value& param : data->items("params"))
