@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <mutex>
 #include <new>
 #include <string_view>
@@ -30,28 +31,14 @@ void add_rlimit(Texts& texts, int resource, std::string_view name, bool in_mib =
                          : fmt::format("{} = {}", name, limit.rlim_cur));
 }
 
-// The folder of this process's group that a line of /proc/self/cgroup names, as far as it is of
-// `controller`: "0::/job" (one hierarchy) or "8:pids:/job".
-std::string cgroup_folder(std::string_view line, std::string_view controller) {
-  const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-  if (second == std::string_view::npos) return "";
-  const std::string_view names = line.substr(first + 1, second - first - 1);
-  const std::string path(line.substr(second + 1));
-  if (names.empty()) return "/sys/fs/cgroup" + path;
-  return names == controller ? fmt::format("/sys/fs/cgroup/{}{}", controller, path) : "";
-}
-
 // The smallest that this process's group and the groups around it set.
 std::optional<std::int64_t> cgroup_limit(std::string_view controller, const std::string& file) {
   std::optional<std::int64_t> smallest;
-  std::ifstream lines("/proc/self/cgroup");
-  for (std::string line; std::getline(lines, line);) {
-    std::string folder = cgroup_folder(line, controller);
-    while (folder.starts_with("/sys/fs/cgroup")) {
-      const auto limit = procfs_number((folder + "/" + file).c_str());
-      if (limit && (!smallest || *limit < *smallest)) smallest = limit;
-      folder.resize(folder.rfind('/'));
-    }
+  std::ifstream groups("/proc/self/cgroup");
+  const std::string text{std::istreambuf_iterator<char>(groups), std::istreambuf_iterator<char>()};
+  for (const CgroupFolder& folder : cgroup_folders(text, controller)) {
+    const auto limit = procfs_number((folder.path + "/" + file).c_str());
+    if (limit && (!smallest || *limit < *smallest)) smallest = limit;
   }
   return smallest;
 }

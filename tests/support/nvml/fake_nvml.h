@@ -1,0 +1,17 @@
+// What tests tell the libraries of fake_nvml.cpp, and hear from them.
+#pragma once
+
+namespace wmtp::test {
+
+struct FakeNvml {
+  const char* uuid = "GPU-00112233-4455-6677-8899-aabbccddeeff";
+  int init_status = 0;
+  int status = 0;                  // of every call about the GPU
+  int calls_until_lost = 0;        // above 0: the GPU is lost at that call
+  unsigned long long reasons = 0;  // that slow it down
+  int num_inits = 0, num_shutdowns = 0, num_calls = 0;
+};
+
+}  // namespace wmtp::test
+
+extern "C" wmtp::test::FakeNvml* fake_nvml();
