@@ -20,6 +20,7 @@ part kernels env WMTP_TEST_CUDA=1 "$bundle/bin/kernels_test" --gtest_brief=1 --g
 part shapes "$here/shapes.sh" "$bundle" "$out"
 part nccl_conformance env WMTP_TEST_CUDA=1 "$bundle/bin/comm_test" --gtest_brief=1 --gtest_filter=NcclOnGpu.*
 part parity python3 "$here/parity.py" "$bundle" "$(mktemp -d)"
+part system "$here/system.sh" "$bundle" "$out"
 part step_variants python3 "$here/step_variants.py" "$bundle"
 for dtype in bf16 fp32; do
   part bench_kernels_$dtype "$bundle/bin/wmtp" --json bench kernels --device cuda --dtype $dtype

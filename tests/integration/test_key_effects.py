@@ -99,6 +99,8 @@ class Run:
         if what == "points":
             return [(point.get("step"), sorted(name for name in point if not name.startswith("system/")))
                     for point in self.points()]
+        if what == "readings":
+            return sum("system/system_memory_usage_megabytes" in point for point in self.points()) > 1
         if what == "files":
             return sorted(self._name(path) for path in self.folder.rglob("*"))
         if what == "export":

@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "support/temp_dir.h"
-#include "wmtp/core/procfs.h"
 
 namespace wmtp::tracking {
 namespace {
@@ -47,6 +46,7 @@ TEST(CpuTimesOfStat, NothingFromTextsThatAreNoTable) {
     EXPECT_FALSE(parse_cpu_times(text, std::array{0})) << text;
   const auto largest =
       parse_cpu_times("cpu 18446744073709551615 18446744073709551615 0 0 0 0 0 0", std::array{0});
+  ASSERT_TRUE(largest);
   EXPECT_EQ(largest->total, 0x1p65);  // no overflow
 }
 
@@ -68,6 +68,7 @@ TEST(NetworkOfNetDev, NothingWithoutAnInterfaceAndBrokenLinesAreLeftOut) {
   EXPECT_FALSE(parse_network("lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n"));
   EXPECT_FALSE(parse_network("eth0: 1 2 3\neth1: a b c d e f g h i\n:\n::::\n"));
   const auto bytes = parse_network("eth0: 1 2 3\neth1: 4 0 0 0 0 0 0 0 5\n");
+  ASSERT_TRUE(bytes);
   EXPECT_EQ(bytes->received, 4);
   EXPECT_EQ(bytes->sent, 5);
 }
@@ -79,20 +80,6 @@ TEST(TableOfProc, TheNumberAfterANameAtTheBeginningOfALine) {
   for (const char* name : {"Bad:", "Word:", "Empty:", "Total:", "kB", "None:"})
     EXPECT_FALSE(number_in_table(text, name)) << name;
   EXPECT_FALSE(number_in_table("", "MemTotal:"));
-}
-
-TEST(CgroupFolders, InnerGroupsFirst) {
-  const auto paths = [](std::string_view text) {
-    std::vector<std::string> found;
-    for (const CgroupFolder& folder : cgroup_folders(text, "memory", "/cg"))
-      found.push_back((folder.unified ? "2 " : "1 ") + folder.path);
-    return found;
-  };
-  using Paths = std::vector<std::string>;
-  EXPECT_EQ(paths("0::/a/b\n"), (Paths{"2 /cg/a/b", "2 /cg/a", "2 /cg"}));
-  EXPECT_EQ(paths("4:memory:/a\n3:pids:/b\n0::/"),
-            (Paths{"1 /cg/memory/a", "1 /cg/memory", "1 /cg", "2 /cg"}));
-  EXPECT_EQ(paths("\n:\n::\nmemory\n9:name=systemd:/x"), (Paths{"2 /cg"}));
 }
 
 TEST(RisingCounts, WhatAnInterfaceHadCountedStays) {

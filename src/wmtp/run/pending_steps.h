@@ -8,8 +8,8 @@
 
 #include "wmtp/core/time.h"
 #include "wmtp/run/checkpoints/train_state.h"
-#include "wmtp/run/report/rank_numbers.h"
 #include "wmtp/run/report/run_report.h"
+#include "wmtp/run/report/system_report.h"
 #include "wmtp/training/step.h"
 
 namespace wmtp::run {
@@ -19,7 +19,7 @@ struct PendingStep {
   StepRecord record;
   std::vector<std::uint64_t> sample_ids;
   std::size_t signals = 0;  // seen when it was started
-  RankNumbers system;       // of a step that is reported
+  SystemNumbers system;     // of a step that is reported
   Clock::time_point started;
 };
 

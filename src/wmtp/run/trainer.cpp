@@ -15,7 +15,6 @@
 #include "wmtp/run/facts.h"
 #include "wmtp/run/input_facts.h"
 #include "wmtp/run/plan/from_config.h"
-#include "wmtp/run/report/run_memory.h"
 #include "wmtp/run/report/validation_record.h"
 
 namespace wmtp::run {
@@ -57,7 +56,8 @@ Trainer::Trainer(const config::ResolvedConfig& config, const RunContext& context
                                                         groups_of(session))),
       validations_(validation_interval(config_), data_.train().size()),
       remaining_(config_, {data_.train().size(), data_.shape().samples_per_step()},
-                 data_.validation() != nullptr) {
+                 data_.validation() != nullptr),
+      system_(config_, context.device) {
   if (stage_.frozen()) signals_.follow(*stage_.frozen());
   if (context_.rank == 0)  // who writes checkpoints and the export
     models::resolve_token_ids(plan_.assemble.model, plan_.generation_config, &data_.tokenizer());
@@ -223,9 +223,9 @@ bool Trainer::run_step(StepReader& reader, const RunRequests& requests) {
   record.next_save_s = saves_->seconds_to_timed();
   record.data_wait_s = reader.wait_seconds() - waited_s_;
   waited_s_ = reader.wait_seconds();
-  RankNumbers system;
+  SystemNumbers system;
   if (is_reported(state_.step, num_steps_, config_))
-    system = RankNumbers(session_.reduce_group(), report_memory(context_.device));
+    system = system_.gather(session_.reduce_group());
   pending_.push({std::move(running), record, std::move(read->sample_ids), signals_.mark(),
                  std::move(system), started});
   return true;

@@ -14,6 +14,7 @@
 #include "wmtp/run/plan/model_plan.h"
 #include "wmtp/run/plan/remaining.h"
 #include "wmtp/run/report/run_report.h"
+#include "wmtp/run/report/system_report.h"
 #include "wmtp/run/saved_run.h"
 #include "wmtp/run/saves.h"
 #include "wmtp/run/stages/stage_models.h"
@@ -88,6 +89,7 @@ class Trainer {
   RemainingEvents remaining_;
   std::unique_ptr<Saves> saves_;
   std::optional<Resumption> resumption_;
+  SystemReport system_;
   PendingSteps pending_;
   double waited_s_ = 0;
   bool stop_agreed_ = false;

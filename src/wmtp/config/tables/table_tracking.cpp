@@ -21,8 +21,7 @@ void add_tracking_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(tracking.tensorboard_dir), "Their folder").host();
   add(rows, WMTP_KEY(tracking.system_interval_s), "Seconds between readings of the machine")
       .host()
-      .above(0)
-      .unavailable();
+      .above(0);
   add(rows, WMTP_KEY(tracking.queue_points),
       "Points held in memory while the disk does not keep up; those beyond are dropped, with a "
       "warning")

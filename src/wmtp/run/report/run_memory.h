@@ -8,7 +8,8 @@ namespace wmtp::run {
 
 // In GiB: the most a GPU has allocated since the last report, or the process's resident memory.
 double peak_memory_gib(c10::Device device);
-// `system/*` for a report: of the host, and of the device where it is a GPU.
+// `system/*_gb` for a report, the same names on every rank: of the host, and of the device, NaN
+// where that is no GPU.
 training::Metrics report_memory(c10::Device device);
 
 }  // namespace wmtp::run
