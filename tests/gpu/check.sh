@@ -22,6 +22,7 @@ part nccl_conformance env WMTP_TEST_CUDA=1 "$bundle/bin/comm_test" --gtest_brief
 part parity python3 "$here/parity.py" "$bundle" "$(mktemp -d)"
 part system "$here/system.sh" "$bundle" "$out"
 part step_variants python3 "$here/step_variants.py" "$bundle"
+part comm_figures python3 "$here/comm_figures.py" "$bundle"
 for dtype in bf16 fp32; do
   part bench_kernels_$dtype "$bundle/bin/wmtp" --json bench kernels --device cuda --dtype $dtype
 done

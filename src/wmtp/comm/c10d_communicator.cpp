@@ -37,8 +37,15 @@ class C10dWork : public Work::Body {
     std::shared_ptr<const std::atomic<bool>> aborted;
     std::function<void()> after;
     std::chrono::milliseconds slice;  // 0: one wait that only orders the stream
+    bool tells_end = false;           // Gloo with CPU tensors: its future is complete at the end
   };
-  explicit C10dWork(Parts parts) : work_(std::move(parts.work)), parts_(std::move(parts)) {}
+  explicit C10dWork(Parts parts) : work_(std::move(parts.work)), parts_(std::move(parts)) {
+    if (!parts_.tells_end) return;
+    ended_ = std::make_shared<std::atomic<Clock::rep>>(0);
+    work_->getFuture()->addCallback([ended = ended_](c10::ivalue::Future&) {
+      ended->store(Clock::now().time_since_epoch().count());
+    });
+  }
 
   // Gloo's abort() does not wake a blocked wait(), so a host wait is cut into slices that look at
   // the flag.
@@ -51,6 +58,10 @@ class C10dWork : public Work::Body {
     work_.reset();
   }
   bool done() override { return !work_ || work_->isCompleted(); }
+  std::optional<Clock::time_point> ended() const override {
+    const Clock::rep ticks = ended_ ? ended_->load() : 0;
+    return ticks ? std::optional(Clock::time_point(Clock::duration(ticks))) : std::nullopt;
+  }
 
  private:
   bool wait_slice() {
@@ -69,6 +80,7 @@ class C10dWork : public Work::Body {
 
   c10::intrusive_ptr<c10d::Work> work_;
   Parts parts_;
+  std::shared_ptr<std::atomic<Clock::rep>> ended_;  // written by the backend's thread; 0: not yet
 };
 
 }  // namespace
@@ -105,9 +117,10 @@ Work C10dCommunicator::launch(std::string_view kind, const Start& start,
   const std::string what = fmt::format("{} in group '{}'", kind, name());
   if (aborted_->load()) throw_lost(what, "the group was aborted");
   try {
-    const auto slice = style_ == WaitStyle::host ? kAbortPoll : std::chrono::milliseconds(0);
-    return Work(std::make_unique<C10dWork>(
-        C10dWork::Parts{start(), what, aborted_, std::move(after), slice}));
+    const bool on_host = style_ == WaitStyle::host;
+    const auto slice = on_host ? kAbortPoll : std::chrono::milliseconds(0);
+    return Work(std::make_unique<C10dWork>(C10dWork::Parts{
+        start(), what, aborted_, std::move(after), slice, on_host && device().is_cpu()}));
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {

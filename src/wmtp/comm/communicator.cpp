@@ -21,10 +21,10 @@ void require(bool holds, std::string_view kind, const std::string& fact) {
 }
 
 void require_multiple(std::string_view kind, const Tensor& whole, const Tensor& part, int world) {
-  require(
-      whole.numel() == world * part.numel() && whole.scalar_type() == part.scalar_type(), kind,
-      fmt::format("{} {} elements are not {} ranks x {} {} elements", whole.numel(),
-                  name_of(whole.scalar_type()), world, part.numel(), name_of(part.scalar_type())));
+  require(whole.numel() == world * part.numel() && whole.scalar_type() == part.scalar_type(), kind,
+          fmt::format("{} {} elements are not {} ranks x {} {} elements", whole.numel(),
+                      wmtp::name_of(whole.scalar_type()), world, part.numel(),
+                      wmtp::name_of(part.scalar_type())));
 }
 
 // A damaged passage leaves this rank's collective out: what its peers then do is the test.
@@ -33,21 +33,36 @@ bool left_out() {
   return action == failpoint::Action::skip || action == failpoint::Action::damage;
 }
 
-// Tells the log when its caller has waited.
-class LoggedWork : public Work::Body {
+// Tells log and meter when its caller has waited, the first time.
+class ObservedWork : public Work::Body {
  public:
-  LoggedWork(Work inner, std::shared_ptr<CollectiveLog> log, std::uint64_t number)
-      : inner_(std::move(inner)), log_(std::move(log)), number_(number) {}
+  struct Observers {
+    std::shared_ptr<CollectiveLog> log;
+    std::shared_ptr<CollectiveMeter> meter;  // null: not counted
+    std::uint64_t number = 0;                // in the log
+    CollectiveTimes times = {};
+  };
+  ObservedWork(Work inner, Observers observers)
+      : inner_(std::move(inner)), observers_(std::move(observers)) {}
+
   void wait() override {
+    if (waited_) return inner_.wait();
+    if (observers_.meter) observers_.times.wait_begun = observers_.meter->now();
     inner_.wait();
-    log_->finish(number_);
+    waited_ = true;
+    observers_.log->finish(observers_.number);
+    if (!observers_.meter) return;
+    observers_.times.wait_ended = observers_.meter->now();
+    if (const auto ended = inner_.ended()) observers_.times.ended = Moment(*ended);
+    observers_.meter->add(std::move(observers_.times));
   }
   bool done() override { return inner_.done(); }
+  std::optional<Clock::time_point> ended() const override { return inner_.ended(); }
 
  private:
   Work inner_;
-  std::shared_ptr<CollectiveLog> log_;
-  std::uint64_t number_;
+  Observers observers_;
+  bool waited_ = false;
 };
 
 }  // namespace
@@ -61,7 +76,8 @@ Communicator::Communicator(Identity identity)
       rank_(identity.rank),
       world_(identity.world),
       device_(identity.device),
-      log_(std::make_shared<CollectiveLog>()) {
+      log_(std::make_shared<CollectiveLog>()),
+      meter_(std::make_shared<CollectiveMeter>(device_)) {
   WMTP_CHECK(world_ >= 1 && rank_ >= 0 && rank_ < world_,
              fmt::format("rank {} of {} in group {}", rank_, world_, name_));
 }
@@ -73,48 +89,62 @@ void Communicator::check(const Tensor& tensor, std::string_view kind) const {
       fmt::format("tensor on {}, group '{}' on {}", tensor.device().str(), name_, device_.str()));
 }
 
-Work Communicator::started(std::string_view kind, const Tensor& tensor, std::string_view label,
-                           const std::function<Work()>& start) {
+Work Communicator::started(CollectiveKind kind, const Tensor& tensor, std::string_view label,
+                           const std::function<Work()>& start, std::optional<int> root) {
   if (left_out()) return {};
-  const auto number = log_->start(kind, tensor.numel(), wmtp::name_of(tensor.scalar_type()), label);
+  const bool is_gather = kind == CollectiveKind::other;  // of one rank's part
+  std::string what(is_gather ? "gather" : name_of(kind));
+  if (root) what += fmt::format(" {} {}", is_gather ? "to" : "from", *root);
+  const auto number = log_->start(what, tensor.numel(), wmtp::name_of(tensor.scalar_type()), label);
   if (tensor.numel() == 0) {
     log_->finish(number);
     return {};
   }
-  return Work(std::make_unique<LoggedWork>(start(), log_, number));
+  if (!is_counted())
+    return Work(std::make_unique<ObservedWork>(start(), ObservedWork::Observers{log_, {}, number}));
+  const Moment begun = meter_->now();
+  Work work = start();
+  meter_->count(kind, static_cast<std::int64_t>(tensor.nbytes()) * (is_gather ? world_ : 1));
+  return Work(std::make_unique<ObservedWork>(
+      std::move(work), ObservedWork::Observers{log_, meter_, number, {kind, begun, {}, {}, {}}}));
 }
 
 Work Communicator::all_gather(const Tensor& out, const Tensor& in, std::string_view label) {
   check(out, "all_gather");
   check(in, "all_gather");
   require_multiple("all_gather", out, in, world_);
-  return started("all_gather", out, label, [&] { return do_all_gather(out, in); });
+  return started(CollectiveKind::all_gather, out, label, [&] { return do_all_gather(out, in); });
 }
 
 Work Communicator::reduce_scatter(const Tensor& out, const Tensor& in, std::string_view label) {
   check(out, "reduce_scatter");
   check(in, "reduce_scatter");
   require_multiple("reduce_scatter", in, out, world_);
-  return started("reduce_scatter", in, label, [&] { return do_reduce_scatter(out, in); });
+  return started(CollectiveKind::reduce_scatter, in, label,
+                 [&] { return do_reduce_scatter(out, in); });
 }
 
 Work Communicator::all_reduce(const Tensor& in_out, std::string_view label) {
   check(in_out, "all_reduce");
-  return started("all_reduce", in_out, label, [&] { return do_all_reduce(in_out); });
+  return started(CollectiveKind::all_reduce, in_out, label, [&] { return do_all_reduce(in_out); });
 }
 
 Work Communicator::broadcast(const Tensor& in_out, int root, std::string_view label) {
   check(in_out, "broadcast");
   require(root >= 0 && root < world_, "broadcast", fmt::format("root {} of {}", root, world_));
-  return started(fmt::format("broadcast from {}", root), in_out, label,
-                 [&] { return do_broadcast(in_out, root); });
+  return started(
+      CollectiveKind::broadcast, in_out, label, [&] { return do_broadcast(in_out, root); }, root);
 }
 
 void Communicator::barrier(std::string_view label) {
   if (left_out()) return;
   const auto number = log_->start("barrier", 0, "-", label);
+  const Moment begun = is_counted() ? meter_->now() : Moment();
   do_barrier();
   log_->finish(number);
+  if (!is_counted()) return;
+  meter_->count(CollectiveKind::other, 0);
+  meter_->add({CollectiveKind::other, begun, begun, meter_->now(), {}});
 }
 
 std::vector<std::string> Communicator::gather_bytes(std::string_view mine, int root,
@@ -139,9 +169,9 @@ std::vector<std::string> Communicator::gather_bytes(std::string_view mine, int r
   if (root == kAllRanks)
     all_gather(all, padded, label).wait();
   else
-    started(fmt::format("gather to {}", root), padded, label, [&] {
-      return do_gather(all, padded, root);
-    }).wait();
+    started(
+        CollectiveKind::other, padded, label, [&] { return do_gather(all, padded, root); }, root)
+        .wait();
 
   std::vector<std::string> result;
   if (!receives) return result;

@@ -1,16 +1,18 @@
 // Collectives over one group of ranks: one interface, three bodies (single, gloo, nccl). Sums only;
 // divisions are the caller's. Several communicators over one store are independent queues:
 // collectives of one run in the order started, those of two overlap. THREADS: the collectives of
-// one communicator are started by one thread at a time; abort() and log() may be called from any
-// thread.
+// one communicator are started by one thread at a time; abort(), log() and meter() may be called
+// from any thread.
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "wmtp/comm/collective_log.h"
+#include "wmtp/comm/collective_meter.h"
 #include "wmtp/tensor/tensor.h"
 
 namespace wmtp::comm {
@@ -23,6 +25,8 @@ class Work {
     virtual ~Body() = default;
     virtual void wait() = 0;
     virtual bool done() = 0;
+    // When the result was there, where the backend tells.
+    virtual std::optional<Clock::time_point> ended() const { return std::nullopt; }
   };
   Work() = default;
   explicit Work(std::unique_ptr<Body> body) : body_(std::move(body)) {}
@@ -32,6 +36,7 @@ class Work {
   // called again.
   void wait();
   bool done() const { return !body_ || body_->done(); }
+  std::optional<Clock::time_point> ended() const { return body_ ? body_->ended() : std::nullopt; }
 
  private:
   std::unique_ptr<Body> body_;
@@ -73,6 +78,7 @@ class Communicator {
   virtual void abort() noexcept = 0;
 
   const std::shared_ptr<CollectiveLog>& log() const { return log_; }
+  CollectiveMeter& meter() const { return *meter_; }
 
  protected:
   struct Identity {
@@ -92,13 +98,15 @@ class Communicator {
 
  private:
   void check(const Tensor& tensor, std::string_view kind) const;
-  Work started(std::string_view kind, const Tensor& tensor, std::string_view label,
-               const std::function<Work()>& start);
+  bool is_counted() const { return backend() != "single"; }
+  Work started(CollectiveKind kind, const Tensor& tensor, std::string_view label,
+               const std::function<Work()>& start, std::optional<int> root = {});
 
   std::string name_;
   int rank_, world_;
   c10::Device device_;
   std::shared_ptr<CollectiveLog> log_;
+  std::shared_ptr<CollectiveMeter> meter_;
 };
 
 }  // namespace wmtp::comm

@@ -1,4 +1,5 @@
 #include "wmtp/cuda_plugin/services.h"
+#include "wmtp/cuda_plugin/events.h"
 
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -76,7 +77,10 @@ CudaServices services() {
           .synchronize = synchronize,
           .memory = memory,
           .reset_peak_memory = reset_peak_memory,
-          .versions = versions};
+          .versions = versions,
+          .record_event = record_event,
+          .seconds_between = seconds_between,
+          .release_event = release_event};
 }
 
 }  // namespace wmtp::cuda_plugin

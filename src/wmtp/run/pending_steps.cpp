@@ -13,7 +13,7 @@ std::optional<PendingStep> PendingSteps::read(std::size_t keep) {
   PendingStep step = std::move(steps_.front());
   steps_.pop_front();
   step.record.result = step.pending.read();
-  step.record.memory = step.system.memory();
+  step.record.measured = step.system.measured();
   step.record.readings = step.system.readings();
   // From start to start; of the newest step, to now.
   step.record.step_time_s =

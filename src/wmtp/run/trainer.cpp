@@ -57,7 +57,8 @@ Trainer::Trainer(const config::ResolvedConfig& config, const RunContext& context
       validations_(validation_interval(config_), data_.train().size()),
       remaining_(config_, {data_.train().size(), data_.shape().samples_per_step()},
                  data_.validation() != nullptr),
-      system_(config_, context.device) {
+      system_(config_, context.device),
+      comm_({&session.gather_group(), &session.reduce_group()}) {
   if (stage_.frozen()) signals_.follow(*stage_.frozen());
   if (context_.rank == 0)  // who writes checkpoints and the export
     models::resolve_token_ids(plan_.assemble.model, plan_.generation_config, &data_.tokenizer());
@@ -194,6 +195,7 @@ void Trainer::save(bool final, bool wait, RunReport* report) {
 
 bool Trainer::run_step(StepReader& reader, const RunRequests& requests) {
   const auto started = Clock::now();
+  comm_.begin_step(is_reported(state_.step + 1 + CommFigures::kStepsToRead, num_steps_, config_));
   std::optional<ReadStep> read = reader.next(state_.step);
   if (!read) return false;
   const optim::Schedule plan =
@@ -223,9 +225,10 @@ bool Trainer::run_step(StepReader& reader, const RunRequests& requests) {
   record.next_save_s = saves_->seconds_to_timed();
   record.data_wait_s = reader.wait_seconds() - waited_s_;
   waited_s_ = reader.wait_seconds();
+  comm_.end_step();
   SystemNumbers system;
   if (is_reported(state_.step, num_steps_, config_))
-    system = system_.gather(session_.reduce_group());
+    system = system_.gather(session_.reduce_group(), comm_.numbers());
   pending_.push({std::move(running), record, std::move(read->sample_ids), signals_.mark(),
                  std::move(system), started});
   return true;

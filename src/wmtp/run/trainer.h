@@ -13,6 +13,7 @@
 #include "wmtp/run/plan/events.h"
 #include "wmtp/run/plan/model_plan.h"
 #include "wmtp/run/plan/remaining.h"
+#include "wmtp/run/report/comm_figures.h"
 #include "wmtp/run/report/run_report.h"
 #include "wmtp/run/report/system_report.h"
 #include "wmtp/run/saved_run.h"
@@ -91,6 +92,7 @@ class Trainer {
   std::optional<Resumption> resumption_;
   SystemReport system_;
   PendingSteps pending_;
+  CommFigures comm_;
   double waited_s_ = 0;
   bool stop_agreed_ = false;
 };

@@ -40,6 +40,11 @@ struct CudaServices {
   GpuMemory (*memory)(int index) = nullptr;
   void (*reset_peak_memory)(int index) = nullptr;
   std::string (*versions)() = nullptr;  // driver, runtime, NCCL in words
+  // A cudaEvent_t with a time, recorded on the current stream; null while that one is captured.
+  void* (*record_event)() = nullptr;
+  // Never waits: negative as long as not both are reached.
+  double (*seconds_between)(void* from, void* to) = nullptr;
+  void (*release_event)(void* event) = nullptr;  // for another record_event(); calls no CUDA
 };
 
 struct CudaTables {
@@ -49,7 +54,7 @@ struct CudaTables {
 };
 
 // Bumped whenever a table or a launcher's arguments change.
-inline constexpr unsigned kCudaPluginAbi = 2;
+inline constexpr unsigned kCudaPluginAbi = 3;
 // The plugin's one symbol: fills the tables and returns true, or false when the ABI differs.
 using CudaPluginEntry = bool (*)(unsigned abi, CudaTables* tables);
 inline constexpr const char* kCudaPluginSymbol = "wmtp_cuda_plugin";

@@ -115,7 +115,7 @@ void RunReport::step(const StepRecord& record) {
   sinks_.all.progress(progress);
   if (!is_reported(record.step, facts_.num_steps, config_)) return;
   last_step_ = step_values(record, tokens_per_s, samples_ / seconds, used);
-  last_step_.insert(last_step_.end(), record.memory.begin(), record.memory.end());
+  last_step_.insert(last_step_.end(), record.measured.begin(), record.measured.end());
   tracking::NamedValues values = last_step_;  // the summary is of the run, not of its machines
   values.insert(values.end(), record.readings.begin(), record.readings.end());
   write(record.step, std::move(values));

@@ -28,7 +28,7 @@ struct StepRecord {
   tracking::RemainingWork remaining;
   std::optional<std::int64_t> next_save_step;  // by the intervals of the configuration
   std::optional<double> next_save_s;           // by checkpoint.save_every_minutes
-  training::Metrics memory = {};               // `system/*_gb`: the largest over the ranks
+  training::Metrics measured = {};             // `system/*_gb` and `comm/*`, of all ranks
   training::Metrics readings = {};             // the rest of `system/*`, where there is news
 };
 

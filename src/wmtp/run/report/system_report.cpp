@@ -35,10 +35,14 @@ tracking::SystemSampler::Read machine_reader(const config::Config& config, c10::
 }  // namespace
 
 SystemNumbers::SystemNumbers(comm::Communicator& group, const training::Metrics& memory,
-                             const tracking::SystemSummary& summary)
-    : num_memory_(memory.size()), fresh_(summary.fresh) {
+                             const training::Metrics& comm, const tracking::SystemSummary& summary)
+    : num_measured_(memory.size() + 2 * comm.size()), fresh_(summary.fresh) {
   std::vector<RankNumber> mine;
   for (const auto& [name, value] : memory) mine.push_back({name, value, Reduction::maximum});
+  for (const auto& [name, value] : comm) {
+    mine.push_back({name, value, Reduction::mean});
+    mine.push_back({name + "_max", value, Reduction::maximum});
+  }
   for (std::size_t k = 0; k < tracking::kNumSystemValues; ++k) {
     const auto value = static_cast<SystemValue>(k);
     const std::string name = tracking::system_metric(value);
@@ -48,17 +52,17 @@ SystemNumbers::SystemNumbers(comm::Communicator& group, const training::Metrics&
   numbers_ = RankNumbers(group, std::move(mine));
 }
 
-training::Metrics SystemNumbers::memory() {
-  return numbers_.reduced(0, num_memory_);
+training::Metrics SystemNumbers::measured() {
+  return numbers_.reduced(0, num_measured_);
 }
 
 training::Metrics SystemNumbers::readings() {
   if (!fresh_) return {};
-  training::Metrics found = numbers_.reduced(num_memory_);
+  training::Metrics found = numbers_.reduced(num_measured_);
   const auto& rows = numbers_.rows();
   for (std::size_t rank = 0; rank < std::min(rows.size(), kRanksByName); ++rank)
     for (std::size_t k = tracking::kFirstGpuValue; k < tracking::kNumSystemValues; ++k) {
-      const double mean = rows[rank][num_memory_ + 2 * k];  // beside each stands its maximum
+      const double mean = rows[rank][num_measured_ + 2 * k];  // beside each stands its maximum
       if (!tracking::is_absent(mean))
         found.emplace_back(
             tracking::gpu_metric(static_cast<SystemValue>(k), static_cast<int>(rank)), mean);
@@ -71,8 +75,8 @@ SystemReport::SystemReport(const config::Config& config, c10::Device device)
     : device_(device),
       sampler_(machine_reader(config, device), config.tracking.system_interval_s) {}
 
-SystemNumbers SystemReport::gather(comm::Communicator& group) {
-  return {group, report_memory(device_), sampler_.take()};
+SystemNumbers SystemReport::gather(comm::Communicator& group, const training::Metrics& comm) {
+  return {group, report_memory(device_), comm, sampler_.take()};
 }
 
 }  // namespace wmtp::run

@@ -1,5 +1,5 @@
-// `system/*`: what the machines of all ranks are doing, reduced over the ranks beside a step that
-// is reported.
+// `system/*` and `comm/*`: what the machines of all ranks are doing and what they wait for, reduced
+// over the ranks beside a step that is reported.
 #pragma once
 #include <c10/core/Device.h>
 
@@ -13,19 +13,20 @@ namespace wmtp::run {
 class SystemNumbers {
  public:
   SystemNumbers() = default;  // of a step that is not reported: both are empty
-  // COLLECTIVE. `memory`: as report_memory gives it.
+  // COLLECTIVE. `memory`: as report_memory gives it; `comm`: as CommFigures does.
   SystemNumbers(comm::Communicator& group, const training::Metrics& memory,
-                const tracking::SystemSummary& summary);
+                const training::Metrics& comm, const tracking::SystemSummary& summary);
 
-  // The memory that the ranks' processes use: the largest over them. BLOCKS as RankNumbers does.
-  training::Metrics memory();
+  // The memory that the ranks' processes use: the largest over them. Of communication NAME is the
+  // mean over the ranks and NAME_max the largest. BLOCKS as RankNumbers does.
+  training::Metrics measured();
   // Of the readings since the report before: NAME is the mean over the ranks of their means,
   // NAME_max the maximum over all, gpu_<rank>_NAME the mean of one of the first eight ranks. Empty
   // where this rank has read nothing since, so that points repeat nothing. BLOCKS the same.
   training::Metrics readings();
 
  private:
-  std::size_t num_memory_ = 0;
+  std::size_t num_measured_ = 0;
   bool fresh_ = false;
   RankNumbers numbers_;
 };
@@ -35,7 +36,7 @@ class SystemReport {
   // Reads the machine from now on, every tracking.system_interval_s.
   SystemReport(const config::Config& config, c10::Device device);
   // COLLECTIVE: this rank's numbers since the last call, on their way to all ranks.
-  SystemNumbers gather(comm::Communicator& group);
+  SystemNumbers gather(comm::Communicator& group, const training::Metrics& comm);
 
  private:
   c10::Device device_;

@@ -35,6 +35,7 @@ const std::vector<CurveGroup>& curve_groups() {
        {"value/mean_pos", "value/mean_neg", "val/mean_pos", "val/mean_neg"}},
       {"Pairwise accuracy", {"train/pairwise_accuracy", "val/pairwise_accuracy", "val/auc"}},
       {"Share of selected tokens", {"train/selection_ratio", "rho1/head#_ratio"}},
+      {"Waited for communication", {"comm/wait_share"}},
       {"Memory, GiB", {"system/gpu_memory_peak_gb", "system/host_memory_gb"}},
   };
   return groups;

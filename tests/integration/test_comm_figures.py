@@ -1,0 +1,59 @@
+"""What a run of two ranks says of its communication: bytes that follow from the parameters, a share of the step."""
+import re
+
+import pytest
+from checkpoint_readers import exported
+from tiny_runs import TinyRuns, metrics
+
+KINDS = ("all_gather", "reduce_scatter", "all_reduce", "broadcast", "other")
+NAMES = {f"comm/{kind}_{unit}" for kind in KINDS for unit in ("mb", "ms")} | {"comm/wait_ms", "comm/wait_share"}
+STEPS = 5
+
+
+@pytest.fixture(scope="module")
+def runs(wmtp, tmp_path_factory):
+    return TinyRuns(wmtp, tmp_path_factory.mktemp("figures"), steps=STEPS, every=STEPS, lora=False)
+
+
+def reported(runs, name, **options):
+    runs.run(name, training__log_interval=2, training__eval_every_steps=STEPS, **options)
+    points = [point for point in metrics(runs, name) if "train/loss" in point]
+    assert [point["step"] for point in points] == [1, 2, 4, STEPS]
+    for point in points:
+        assert {key for key in point if key.startswith("comm/")} == NAMES
+    return points
+
+
+def padded_megabytes(wmtp, runs, name, multiple):
+    """Of all parameters in fp32: each block, each head and the rest is a unit of its own, rounded up."""
+    units = {}
+    for tensor_name, tensor in exported(wmtp, runs.checkpoint(name, STEPS), runs.folder / f"{name}-hf").items():
+        unit = re.match(r"model\.(layers|extra_heads)\.\d+\.", tensor_name)
+        units[unit and unit[0]] = units.get(unit and unit[0], 0) + tensor.numel()
+    return sum(-(-numel // multiple) * multiple for numel in units.values()) * 4 / 1e6
+
+
+def test_two_ranks_move_what_the_parameters_say(wmtp, runs):
+    once = {"ranks": 2, "training__gradient_accumulation_steps": 1}
+    sharded = reported(runs, "sharded", **once, distributed__fsdp__sharding_strategy="SHARD_GRAD_OP")
+    whole = padded_megabytes(wmtp, runs, "sharded", 2 * 128)
+    for point in sharded:
+        assert point["comm/all_gather_mb"] == pytest.approx(whole, rel=1e-12)
+        assert point["comm/reduce_scatter_mb"] == pytest.approx(whole, rel=1e-12)
+        assert 0 < point["comm/all_reduce_mb"] < 0.01  # losses and norms
+        assert point["comm/broadcast_mb"] == point["comm/other_mb"] == point["comm/other_ms"] == 0
+        assert 0 < point["comm/wait_share"] < 1
+        assert 0 < point["comm/wait_ms"] < point["perf/step_time_ms"]
+    replicas = reported(runs, "replicas", **once, distributed__fsdp__sharding_strategy="NO_SHARD")
+    for point, other in zip(replicas, sharded, strict=True):
+        assert point["comm/all_gather_mb"] == point["comm/reduce_scatter_mb"] == 0
+        gradients = point["comm/all_reduce_mb"] - other["comm/all_reduce_mb"]
+        assert gradients == pytest.approx(padded_megabytes(wmtp, runs, "replicas", 128), rel=1e-9)
+
+
+def test_one_process_moves_nothing_and_the_report_has_the_curve(wmtp, runs):
+    for point in reported(runs, "alone"):
+        assert not any(point[name] for name in NAMES)
+    page = runs.folder / "report.html"
+    wmtp.run("report", runs.folder / "alone", "--out", page)
+    assert "Waited for communication of alone" in page.read_text()
