@@ -27,7 +27,8 @@ def reported(runs, name, **options):
 def padded_megabytes(wmtp, runs, name, multiple):
     """Of all parameters in fp32: each block, each head and the rest is a unit of its own, rounded up."""
     units = {}
-    for tensor_name, tensor in exported(wmtp, runs.checkpoint(name, STEPS), runs.folder / f"{name}-hf").items():
+    whole = exported(wmtp, runs.checkpoint(name, STEPS), runs.folder / f"{name}-hf", "--keep-mtp")
+    for tensor_name, tensor in whole.items():
         unit = re.match(r"model\.(layers|extra_heads)\.\d+\.", tensor_name)
         units[unit and unit[0]] = units.get(unit and unit[0], 0) + tensor.numel()
     return sum(-(-numel // multiple) * multiple for numel in units.values()) * 4 / 1e6
