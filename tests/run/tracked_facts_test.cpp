@@ -218,9 +218,14 @@ TEST(GitCheckout, FindsPackedAndDetachedCommits) {
   test::write_file(folder / ".git/packed-refs", "# pack-refs with: peeled\n" +
                                                     std::string(40, 'f') + " refs/heads/main2\n" +
                                                     kSha + " refs/heads/main\n");
-  EXPECT_EQ(find_git_checkout(folder.path())->commit, kSha);
+  const auto packed = find_git_checkout(folder.path());
+  ASSERT_TRUE(packed);
+  EXPECT_EQ(packed->commit, kSha);
   test::write_file(folder / ".git/HEAD", std::string(kSha) + "\n");
-  EXPECT_EQ(find_git_checkout(folder.path())->branch, "");
+  const auto detached = find_git_checkout(folder.path());
+  ASSERT_TRUE(detached);
+  EXPECT_EQ(detached->commit, kSha);
+  EXPECT_EQ(detached->branch, "");
 }
 
 TEST(GitCheckout, FindsTheCommitOfAWorktree) {
@@ -237,6 +242,7 @@ TEST(GitCheckout, FindsTheCommitOfAWorktree) {
 TEST(GitCheckout, WhatIsNoneOfGitsIsNone) {
   TempDir folder;
   test::write_file(folder / "secret", kSha);
+  std::filesystem::create_directories(folder / ".git/refs");
   for (const char* head :
        {"", "ref: ", "ref: refs/../../secret", "ref: refs/heads/gone", "12345"}) {
     test::write_file(folder / ".git/HEAD", head);

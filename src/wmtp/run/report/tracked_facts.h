@@ -41,8 +41,8 @@ std::string process_user();
 NamedTexts tracked_params(const TrackedRun& run, const Redactor& redact);
 
 // mlflow.* as MLflow's own clients name them, and wmtp.*; those without a value are left out. The
-// models that a run starts from are tags: as inputs, MLflow takes only models that it has logged
-// itself.
+// models that a run starts from are tags: a model among MLflow's inputs is the id of one that was
+// logged there.
 NamedTexts tracked_tags(const TrackedRun& run, const TrackedStart& start, const Redactor& redact);
 
 // The body of MLflow's log-inputs but for the run: {"datasets": [...]}.
