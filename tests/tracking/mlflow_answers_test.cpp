@@ -27,7 +27,7 @@ std::string metric_with(std::string_view fields) {
 }
 
 TEST(MlflowAnswers, ARunIsReadWhole) {
-  const Run run = parsed_run(run_with(
+  const auto run = parsed_run(run_with(
       kInfo,
       R"({"params":[{"key":"lr","value":"1e-3"}],"tags":[{"key":"t","value":"a\u001bb"}],)"
       R"("metrics":[{"key":"loss","value":0.5,"timestamp":1700000000000,"step":7},)"

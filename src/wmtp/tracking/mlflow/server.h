@@ -34,7 +34,7 @@ enum class RunStatus { running, finished, failed, killed };
 
 struct Run {
   std::string run_id, experiment_id, artifact_uri;
-  bool is_deleted = false;  // until someone restores it, it takes nothing: each log-batch is Refused
+  bool is_deleted = false;  // until someone restores it, every log-batch is Refused
   std::map<std::string, std::string> params, tags;
   std::map<std::string, std::int64_t> last_steps;  // of each metric, the newest step it has
 };
