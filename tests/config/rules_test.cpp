@@ -256,12 +256,12 @@ class AvailabilityTest : public ConfigTest {};
 
 TEST_F(AvailabilityTest, OnlyDefaultsOfKeysThatNothingActsOn) {
   EXPECT_THAT(problems(minimal(), {"storage.s3.retries=8", "storage.s3.concurrency=5",
-                                   "mlflow.spool_dir=runs/run/mlflow-spool", "mlflow.run_name=x"}),
+                                   "storage.s3.prefix=checkpoints/run", "storage.s3.region=x"}),
               ElementsAre("--override 2: storage.s3.concurrency: not available in this version "
                           "(only its default, 4, "
                           "is accepted)",
-                          "--override 4: mlflow.run_name: not available in this version (only its "
-                          "default, \"run\", "
+                          "--override 4: storage.s3.region: not available in this version (only "
+                          "its default, \"\", "
                           "is accepted)"));
   EXPECT_THAT(
       problems(minimal(), {"runtime.device=mps", "training.optimizer.precision=int8"}),

@@ -1,5 +1,6 @@
-"""A folder with the demo corpus and small runs in it, for the tests of whole training runs."""
+"""What the tests of whole training runs share: a folder with the demo corpus and small runs in it, an MLflow server."""
 import pytest
+from mlflow_server import SharedServer
 from training_runs import Workshop
 
 
@@ -11,3 +12,13 @@ def workshop(wmtp, tmp_path_factory):
     made.baseline = made.train("micro/baseline.yaml", "micro-baseline", *few)
     made.critic = made.train("micro/critic.yaml", "micro-critic", *few)
     return made
+
+
+@pytest.fixture(scope="session")
+def mlflow(tmp_path_factory, worker_id):
+    """A real MLflow server that nobody stops."""
+    folder = tmp_path_factory.getbasetemp()
+    folder = (folder if worker_id == "master" else folder.parent) / "mlflow"
+    folder.mkdir(exist_ok=True)
+    with SharedServer(folder) as server:
+        yield server

@@ -58,8 +58,11 @@ TEST(RankNumbersMultirank, ReadingsOfRanksWithDifferentHardware) {
     summary.mean[SystemValue::gpu_power_w] = 100.0 * (rank + 1);
     summary.max[SystemValue::gpu_power_w] = 500 - 100.0 * rank;
   }
-  run::SystemNumbers numbers(session->reduce_group(), {{"system/host_memory_gb", rank}}, summary);
-  EXPECT_EQ(numbers.memory(), training::Metrics({{"system/host_memory_gb", 2}}));
+  run::SystemNumbers numbers(session->reduce_group(), {{"system/host_memory_gb", rank}},
+                             {{"comm/wait_ms", rank}}, summary);
+  EXPECT_EQ(numbers.measured(),
+            training::Metrics(
+                {{"system/host_memory_gb", 2}, {"comm/wait_ms", 1}, {"comm/wait_ms_max", 2}}));
   const training::Metrics expected{
       {"system/cpu_utilization_percentage", 10}, {"system/cpu_utilization_percentage_max", 25},
       {"system/gpu_power_usage_watts", 200},     {"system/gpu_power_usage_watts_max", 500},

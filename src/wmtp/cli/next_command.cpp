@@ -34,6 +34,10 @@ std::string command_after_end(const std::filesystem::path& run_dir) {
   return "wmtp report " + shell_quoted(run_dir.string());
 }
 
+std::string command_to_sync(const std::filesystem::path& run_dir) {
+  return command_after_end(run_dir) + " --sync-mlflow";
+}
+
 std::string command_after_stop(const StartedCommand& started) {
   const bool foreign = started.world > 1 && !started.by_wmtp_launch;
   if (foreign)

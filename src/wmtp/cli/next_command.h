@@ -9,6 +9,9 @@ namespace wmtp::cli {
 // After a run that is done.
 std::string command_after_end(const std::filesystem::path& run_dir);
 
+// Sends what a run has left in its MLflow spool.
+std::string command_to_sync(const std::filesystem::path& run_dir);
+
 struct StartedCommand {
   std::vector<std::string> words;  // argv without the program
   int world = 1;

@@ -64,6 +64,7 @@ void require_distinct_gpus(const ProcessGroupSession& group, c10::Device device)
 struct ExitNote {
   std::filesystem::path run_dir;
   const run::RunProgress* progress = nullptr;
+  std::function<void(int, const std::string&)> on_exit;
 };
 
 // A start that fails before it comes to the locks writes down its end where no other run lives.
@@ -82,6 +83,7 @@ void note_exit(int own_rank, const ExitNote& note, LastExit exit) {
   // Any rank of the owner: rank 0 may be the one that died.
   if (owner == run::FolderOwner::this_run) write_last_exit(note.run_dir, exit);
   if (owner == run::FolderOwner::not_known && own_rank == 0) note_early_exit(note, exit);
+  if (note.on_exit) note.on_exit(exit.code, exit.reason);
 }
 
 // For the watchdog: the main thread may be stuck in a collective for ever.
@@ -167,7 +169,7 @@ int set_threads(const comm::LaunchEnv& launch, int configured) {
 
 int run_as_rank(const Session& session, RankRun run,
                 const std::function<int(ProcessGroupSession&)>& body) {
-  const ExitNote note{run.options.run_dir, run.progress};
+  const ExitNote note{run.options.run_dir, run.progress, run.on_exit};
   const c10::Device device = run.options.device;
   run.options.leave = leave_at_once(run.launch.rank, note);
   if (device.is_cuda()) {

@@ -34,6 +34,8 @@ struct RankRun {
   comm::SessionOptions options;                // `leave` and `nccl` are filled in here
   bool allow_shared_gpu = false;               // two ranks on one GPU are otherwise Error config
   const run::RunProgress* progress = nullptr;  // BORROWED; null: no last_exit.json
+  // Called last, with the code all ranks leave with and its reason, on whatever thread knows it.
+  std::function<void(int, const std::string&)> on_exit = {};
 };
 // COLLECTIVE, BLOCKS. Meets the others, runs `body`, ends in order. Whatever is thrown after the
 // meeting is settled between the ranks: all return (or leave) with the code of the first that

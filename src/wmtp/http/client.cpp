@@ -273,4 +273,8 @@ void Client::State::check_multi(CURLMcode code) const {
   WMTP_CHECK(code == CURLM_OK, fmt::format("libcurl: {}", api->multi_strerror(code)));
 }
 
+void require_libcurl() {
+  curl_api();
+}
+
 }  // namespace wmtp::http

@@ -25,6 +25,10 @@ struct ClientOptions {
   bool allow_plain_credentials = false;
 };
 
+// Error config where libcurl cannot be opened on this machine: for who wants to know before the
+// first request. THREADS: any.
+void require_libcurl();
+
 // A pool of kept connections. THREADS: one at a time; other threads use Clients of their own.
 // REQUIRES that the process ignores SIGPIPE, as the program does: libcurl before 7.87 writes to TLS
 // connections without MSG_NOSIGNAL.

@@ -53,10 +53,11 @@ exports::ExportSpec spec_of(Trainer& trainer, exports::ExportFormat format,
   spec.total_steps = trainer.state().step;
   spec.card.source = config.runtime.run_dir.string();
   spec.card.base_model = policy.base_model;
-  spec.card.data = config.dataset.name;
-  spec.card.description = config.experiment.description;
-  spec.card.tags = config.experiment.tags;
-  spec.card.reference = config.models.reference.name.value_or("");
+  const tracking::RunLabels labels = trainer.facts().labels;
+  spec.card.data = labels.dataset;
+  spec.card.description = labels.description;
+  spec.card.tags = labels.tags;
+  spec.card.reference = labels.reference;
   spec.card.stage = config::name_of(config.experiment.stage);
   spec.card.steps = trainer.state().step;
   if (trainer.state().best)

@@ -48,6 +48,22 @@ TrackedRun tracked_run(const config::ResolvedConfig& resolved, const Trainer& tr
       .validation_digest = validation != nullptr ? validation->corpus().data_fingerprint() : ""};
 }
 
+ToldOfRun told_of(const config::ResolvedConfig& resolved, const Trainer& trainer,
+                  const OrderedJson& environment, const TrainingContext& context) {
+  const TrackedRun run = tracked_run(resolved, trainer, environment);
+  const Redactor redact(context.run.environment);
+  TrackedStart start = context.start;
+  start.run_uid = trainer.state().run_uid;
+  return {.run_uid = start.run_uid,
+          .from_step = trainer.state().step,
+          .params = tracked_params(run, redact),
+          .tags = tracked_tags(run, start, redact),
+          .inputs = tracked_inputs(run, redact),
+          .sync_command = context.sync_command,
+          .environment = context.run.environment,
+          .offline = context.offline};
+}
+
 void report_start(const Trainer& trainer, RunReport& report) {
   if (!trainer.plan().recompute_reason.empty())
     log::info("train", "{}", trainer.plan().recompute_reason);
@@ -85,15 +101,16 @@ const char* status_of(RunEnd end) {
 TrainingEnd run_training(const config::ResolvedConfig& resolved, const TrainingContext& context,
                          comm::ProcessGroupSession& session) {
   Trainer trainer(resolved, context.run, session, context.options);
+  RunSinks sinks;
   std::optional<RunReport> report;
   if (session.rank() == 0) {
     OrderedJson environment = context.environment;
     report_inputs(trainer, environment);
     write_run_files(resolved, environment);
-    const NamedTexts facts = tracked_params(tracked_run(resolved, trainer, environment),
-                                            Redactor(context.run.environment));
-    report.emplace(resolved.config, open_sinks(resolved.config, context.console, facts),
-                   trainer.facts());
+    sinks = open_sinks(resolved.config, context.console,
+                       told_of(resolved, trainer, environment, context));
+    if (context.exit_teller) context.exit_teller->attach(sinks);
+    report.emplace(resolved.config, sinks, trainer.facts());
     report_start(trainer, *report);
   }
   const RunEnd end = run_loop(trainer, report ? &*report : nullptr, context);
@@ -102,9 +119,11 @@ TrainingEnd run_training(const config::ResolvedConfig& resolved, const TrainingC
     if (const auto folder = export_final(trainer, resolved.to_yaml(), session))
       paths.emplace_back(tracking::kFinalPath, folder->string());
   const bool stopped = end == RunEnd::stopped || end == RunEnd::stopped_saved;
-  if (report)
+  if (report) {
     report->finished(trainer.state(), status_of(end), paths,
                      stopped ? context.command_after_stop : context.command_after_end);
+    send_results(sinks, resolved.config, paths.empty() ? "" : paths.front().second);
+  }
   return {end, trainer.state().step};
 }
 

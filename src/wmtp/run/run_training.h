@@ -7,6 +7,8 @@
 #include "wmtp/comm/session.h"
 #include "wmtp/config/load.h"
 #include "wmtp/core/json.h"
+#include "wmtp/run/report/exit_teller.h"
+#include "wmtp/run/report/tracked_facts.h"
 #include "wmtp/run/trainer.h"
 #include "wmtp/tracking/console.h"
 
@@ -20,6 +22,10 @@ struct TrainingContext {
   // What to type next, as the end of the run shows it.
   std::string command_after_end, command_after_stop;
   RunRequests requests;
+  TrackedStart start;                 // but for run_uid
+  std::string sync_command;           // sends what is left in MLflow's spool; for messages
+  bool offline = false;               // nothing is sent
+  ExitTeller* exit_teller = nullptr;  // BORROWED on rank 0; told of the run's sinks
   // Told of what ends the loop before the run's objects are destroyed: where that takes long, a
   // rank that waits for this one would call it a hang.
   std::function<void(const std::exception&)> on_failure;

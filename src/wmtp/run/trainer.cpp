@@ -15,6 +15,8 @@
 #include "wmtp/run/facts.h"
 #include "wmtp/run/input_facts.h"
 #include "wmtp/run/plan/from_config.h"
+#include "wmtp/run/report/public_text.h"
+#include "wmtp/run/report/run_uid.h"
 #include "wmtp/run/report/validation_record.h"
 
 namespace wmtp::run {
@@ -75,6 +77,7 @@ Trainer::Trainer(const config::ResolvedConfig& config, const RunContext& context
           .progress = options_.progress},
       session_);
   resume(base_fingerprint);
+  state_.run_uid = agree_run_uid(config_, state_.run_uid, options_.start_id, session_);
   num_steps_ = state_.step + static_cast<std::int64_t>(data_.steps_from(state_.cursor));
   if (config_.training.max_steps) num_steps_ = std::min(num_steps_, *config_.training.max_steps);
   saves_->begin(state_.step);
@@ -105,6 +108,7 @@ void Trainer::resume(const std::string& base_fingerprint) {
   state_.cursor = data::continue_from(found->state.train.cursor,
                                       data_.train().cursor_at(state_.cursor.epoch, 0),
                                       config_.checkpoint.allow_data_change);
+  if (!found->in_save_dir) state_.run_uid.clear();  // another run begins from it
   if (found->in_save_dir)
     saves_->resumed(state_.step, config_.checkpoint.save_best ? state_.best : std::nullopt);
   resumption_ = std::move(resumption);
@@ -112,6 +116,7 @@ void Trainer::resume(const std::string& base_fingerprint) {
 
 RunFacts Trainer::facts() const {
   RunFacts facts = run_facts(config_, context_, plan_, /*reads_frozen=*/!signals_.complete());
+  facts.labels = run_labels(resolved_);
   facts.num_steps = num_steps_;
   facts.objective = &model_->objective();
   return facts;

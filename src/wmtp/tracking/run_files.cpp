@@ -5,7 +5,7 @@
 namespace wmtp::tracking {
 namespace {
 
-OrderedJson to_json(const SampleToken& token) {
+OrderedJson token_json(const SampleToken& token) {
   OrderedJson line{{"t", token.text},
                    {"m", token.is_target ? 1 : 0},
                    {"w", json_number(token.weight)},
@@ -28,7 +28,7 @@ RunFiles::RunFiles(std::filesystem::path folder) : folder_(std::move(folder)) {}
 void RunFiles::sample(const DecodedSample& sample) {
   if (!samples_) samples_.emplace(folder_ / kSamplesFile);
   OrderedJson tokens = OrderedJson::array();
-  for (const SampleToken& token : sample.tokens) tokens.push_back(to_json(token));
+  for (const SampleToken& token : sample.tokens) tokens.push_back(token_json(token));
   samples_->line({{"step", sample.step}, {"stage", sample.stage}, {"tokens", std::move(tokens)}});
 }
 

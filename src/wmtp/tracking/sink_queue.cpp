@@ -72,7 +72,6 @@ void SinkQueue::flush() {
 }
 
 bool SinkQueue::flush_within(std::chrono::milliseconds limit) {
-  const CallerTime time(caller_ns_);
   std::unique_lock lock(mutex_);
   const std::uint64_t wanted = num_put_;
   flush_asked_ = true;

@@ -36,7 +36,7 @@ class SinkQueue : public Sink {
   bool flush_within(std::chrono::milliseconds limit);
 
   std::uint64_t num_dropped() const { return num_dropped_; }
-  double caller_s() const { return 1e-9 * static_cast<double>(caller_ns_); }  // spent in calls
+  double caller_s() const { return 1e-9 * static_cast<double>(caller_ns_); }  // in calls that tell
 
  private:
   using Item = std::variant<Resumed, Point, Histogram, DecodedSample, SavedCheckpoint, RunSummary>;

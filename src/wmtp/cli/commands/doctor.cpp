@@ -216,8 +216,7 @@ void add_doctor(CLI::App& app, Session& session) {
   command->group(kProgramGroup);
   command->footer(
       "  wmtp doctor\n"
-      "  wmtp doctor --storage /data/checkpoints\n"
-      "  wmtp doctor --mlflow --config run.yaml\n"
+      "  wmtp doctor --storage /data/checkpoints --mlflow --config run.yaml\n"
       "  wmtp launch --nproc 2 -- doctor --collectives");
   const auto flags = std::make_shared<DoctorFlags>();
   flags->config.add_to(*command, false);

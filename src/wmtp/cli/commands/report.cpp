@@ -6,6 +6,7 @@
 #include <set>
 
 #include "wmtp/cli/command.h"
+#include "wmtp/cli/commands/report.h"
 #include "wmtp/core/error.h"
 #include "wmtp/storage/atomic_file.h"
 #include "wmtp/tracking/report/overview.h"
@@ -17,6 +18,7 @@ namespace {
 struct ReportFlags {
   std::vector<std::string> runs;
   std::string compare, format = "html", out;
+  bool sync_mlflow = false;
 };
 
 std::vector<tracking::RunData> read_runs(const ReportFlags& flags) {
@@ -68,8 +70,8 @@ void add_report(CLI::App& app, Session& session) {
   command->group(kTrainingGroup);
   command->footer(
       "  wmtp report runs/rho1\n"
-      "  wmtp report runs/baseline runs/critic runs/rho1 --out all.html\n"
-      "  wmtp report runs/a --compare runs/b --format text");
+      "  wmtp report runs/a --compare runs/b --out both.html\n"
+      "  wmtp report runs/a --sync-mlflow");
   const auto flags = std::make_shared<ReportFlags>();
   command->add_option("RUN", flags->runs, "Run folders (runtime.run_dir)")->required();
   command
@@ -85,8 +87,14 @@ void add_report(CLI::App& app, Session& session) {
       ->add_option("--compare", flags->compare,
                    "A further run, laid over the others, with the differing configuration keys")
       ->type_name("RUN2");
+  command
+      ->add_flag("--sync-mlflow", flags->sync_mlflow,
+                 "Instead: send to MLflow what the runs' spools still hold, and how they ended")
+      ->excludes("--format", "--out", "--compare");
   command->callback([&session, flags] {
-    session.run = [&session, flags] { return run_report(*flags, session); };
+    session.run = [&session, flags] {
+      return flags->sync_mlflow ? sync_mlflow(flags->runs, session) : run_report(*flags, session);
+    };
   });
 }
 

@@ -36,7 +36,7 @@ struct TrainFlags {
   ConfigFlags config;
   std::string run_dir, device, resume;
   std::int64_t max_steps = 0;  // 0: not given
-  bool allow_fresh_start = false, force_unlock = false;
+  bool allow_fresh_start = false, force_unlock = false, offline = false;
 };
 
 config::ResolvedConfig load_run(const TrainFlags& flags, int world) {
@@ -107,6 +107,7 @@ struct Start {
   std::string id;
   run::RunProgress progress;
   std::optional<RunFolder> folder;  // rank 0
+  run::ExitTeller exit_teller;
 };
 
 // COLLECTIVE, BLOCKS. Before any work: whoever comes second is told at once.
@@ -158,6 +159,13 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
     context.console = console_options(session, config);
     context.environment = environment_of(group, device);
     context.command_after_end = command_after_end(config.runtime.run_dir);
+    context.sync_command = command_to_sync(config.runtime.run_dir);
+    context.start = {.words = session.words,
+                     .config_file = flags.config.file,
+                     .user = run::process_user(),
+                     .is_job = comm::process_environment()("SLURM_JOB_ID").has_value()};
+    context.offline = flags.offline;
+    context.exit_teller = &start.exit_teller;
     context.command_after_stop = command_after_stop(
         {session.words, group.world(), comm::process_environment()(kNotesVariable).has_value(),
          config.checkpoint.resume.kind == config::ResumeFrom::Kind::automatic});
@@ -193,6 +201,9 @@ int train(Session session, const TrainFlags& flags) {
   keep_freed_host_memory();
   const c10::Device device = run.options.device;
   run.progress = &start.progress;
+  run.on_exit = [&start](int code, const std::string& reason) {
+    start.exit_teller.tell(code, reason);
+  };
   const int code = run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
     start.id = start_id_of(group);
     return run_rank(session, group, device, *resolved, flags, start);
@@ -228,6 +239,8 @@ void add_train(CLI::App& app, Session& session) {
                     "Checkpoints exist but none verifies: start over all the same");
   command->add_flag("--force-unlock", flags->force_unlock,
                     "Take over the lock of a run on another machine that is gone");
+  command->add_flag("--offline", flags->offline,
+                    "Send nothing: what MLflow is to get stays in its spool (mlflow.spool_dir)");
   command->add_option("--max-steps", flags->max_steps, "Stop after N steps (training.max_steps)")
       ->type_name("N")
       ->check(CLI::PositiveNumber);

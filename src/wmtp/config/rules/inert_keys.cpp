@@ -40,6 +40,14 @@ bool holds_lambda(const Config& config) {
   return config.training.value_loss.lambda_schedule.type == LambdaScheduleType::constant;
 }
 
+bool logs_to_mlflow(const Config& config) {
+  return !config.mlflow.experiment.empty();
+}
+
+std::string mlflow_reason(const Config&) {
+  return "mlflow.experiment is empty: MLflow is off";
+}
+
 std::string lambda_reason(const Config&) {
   return "training.value_loss.type is not lambda_return";
 }
@@ -183,6 +191,12 @@ constexpr InertRule kRules[] = {
      WMTP_BECAUSE("dataset.validation is not set"), kSwitched},
     {"tracking.jsonl_path", WMTP_WHEN(!c.tracking.jsonl), WMTP_BECAUSE("tracking.jsonl is off"),
      kSwitched},
+    {"tracking.tensorboard_dir", WMTP_WHEN(!c.tracking.tensorboard),
+     WMTP_BECAUSE("tracking.tensorboard is off"), kSwitched},
+    {"mlflow.tracking_uri", WMTP_WHEN(!logs_to_mlflow(c)), mlflow_reason, kSwitched},
+    {"mlflow.run_name", WMTP_WHEN(!logs_to_mlflow(c)), mlflow_reason, kSwitched},
+    {"mlflow.upload_artifacts", WMTP_WHEN(!logs_to_mlflow(c)), mlflow_reason, kSwitched},
+    {"mlflow.spool_dir", WMTP_WHEN(!logs_to_mlflow(c)), mlflow_reason, kSwitched},
 };
 
 #undef WMTP_WHEN

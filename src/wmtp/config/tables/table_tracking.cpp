@@ -6,14 +6,13 @@ namespace wmtp::config {
 void add_tracking_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(mlflow.tracking_uri),
       "http(s) address; empty = $MLFLOW_TRACKING_URI, else spool only")
-      .host()
-      .unavailable();
-  add(rows, WMTP_KEY(mlflow.experiment), "MLflow experiment; empty = off").free().unavailable();
-  add(rows, WMTP_KEY(mlflow.run_name), "MLflow run name").free().unavailable();
-  add(rows, WMTP_KEY(mlflow.upload_artifacts), "Send checkpoints and reports as artifacts")
-      .free()
-      .unavailable();
-  add(rows, WMTP_KEY(mlflow.spool_dir), "What the server has not taken yet").host().unavailable();
+      .host();
+  add(rows, WMTP_KEY(mlflow.experiment), "MLflow experiment; empty = off").free();
+  add(rows, WMTP_KEY(mlflow.run_name), "MLflow run name").free();
+  add(rows, WMTP_KEY(mlflow.upload_artifacts),
+      "Also send metrics.jsonl, the report, checkpoint manifests and the exported model")
+      .free();
+  add(rows, WMTP_KEY(mlflow.spool_dir), "What the server has not taken yet").host();
   add(rows, WMTP_KEY(tracking.jsonl), "Metrics as JSON lines").host();
   add(rows, WMTP_KEY(tracking.jsonl_path), "Their file").host();
   add(rows, WMTP_KEY(tracking.tensorboard), "Metrics, histograms and samples for TensorBoard")

@@ -33,6 +33,8 @@ struct TrainState {
   std::optional<BestRecord> best;
   std::int64_t validations_without_best = 0;  // early stopping
   PlateauState plateau;
+  // Who the run is to a tracking server, whatever machine it goes on; empty: it was told none.
+  std::string run_uid;
 };
 
 // Whose the run's folder is. Only who owns it writes there.

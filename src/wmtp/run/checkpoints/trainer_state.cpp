@@ -137,6 +137,7 @@ OrderedJson to_json(const SavedState& state) {
                    {"step_count", state.ema->count},
                    {"momentum", state.ema->momentum},
                    {"warmup_steps", state.ema->warmup_steps}};
+  if (!state.train.run_uid.empty()) json["mlflow"] = {{"run_uid", state.train.run_uid}};
   return json;
 }
 
@@ -179,6 +180,8 @@ SavedState saved_state_from_json(const Json& json) {
   state.layout = {integer<int>(layout, "world_size"), text(layout, "strategy"),
                   text(layout, "precision"), integer<std::int64_t>(layout, "batch_size"),
                   integer<std::int64_t>(layout, "accumulation")};
+  if (const Json& tracked = field(json, "mlflow"); !tracked.is_null())
+    train.run_uid = text(tracked, "run_uid");
   refuse_unknown(json, to_json(state), "");
   return state;
 }

@@ -193,8 +193,7 @@ void RunReport::finished(const TrainState& state, std::string status,
   tracking::RunSummary summary;
   summary.experiment = config_.experiment.name;
   summary.stage = config::name_of(config_.experiment.stage);
-  summary.labels = {config_.experiment.description, config_.experiment.tags, config_.dataset.name,
-                    config_.models.reference.name.value_or("")};
+  summary.labels = facts_.labels;
   summary.status = std::move(status);
   summary.step = state.step;
   summary.num_steps = facts_.num_steps;

@@ -44,6 +44,7 @@ struct LearningRates {
 };
 
 struct RunFacts {
+  tracking::RunLabels labels;
   std::int64_t num_steps = 0;
   int world = 1;
   LearningRates rates;

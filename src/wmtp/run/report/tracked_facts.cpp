@@ -12,6 +12,7 @@
 #include "wmtp/core/error.h"
 #include "wmtp/models/model_name.h"
 #include "wmtp/run/report/git_checkout.h"
+#include "wmtp/run/report/public_text.h"
 
 namespace wmtp::run {
 namespace {
@@ -61,39 +62,6 @@ bool is_tracked(const std::string& key) {
          std::any_of(kTrackedKeys.begin(), kTrackedKeys.end(), [&key](std::string_view tracked) {
            return tracked.ends_with('.') ? key.starts_with(tracked) : key == tracked;
          });
-}
-
-// As it may be shown to others.
-const OrderedJson& public_value(const config::ResolvedKey& key) {
-  return key.reference.is_null() ? key.value : key.reference;
-}
-
-const config::ResolvedKey& key_named(const config::ResolvedConfig& resolved,
-                                     std::string_view name) {
-  const auto found = std::find_if(resolved.keys.begin(), resolved.keys.end(),
-                                  [&](const config::ResolvedKey& key) { return key.key == name; });
-  WMTP_CHECK(found != resolved.keys.end(), "a key of the schema");
-  return *found;
-}
-
-std::string plain_text(const OrderedJson& value) {
-  if (value.is_null()) return {};
-  if (value.is_string()) return value.get<std::string>();
-  return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
-}
-
-std::string public_text(const config::ResolvedConfig& resolved, std::string_view name) {
-  return plain_text(public_value(key_named(resolved, name)));
-}
-
-// One or several texts: a path or a list of them, or tags.
-std::vector<std::string> public_texts(const config::ResolvedConfig& resolved,
-                                      std::string_view name) {
-  const OrderedJson& value = public_value(key_named(resolved, name));
-  if (!value.is_array()) return {plain_text(value)};
-  std::vector<std::string> texts;
-  for (const OrderedJson& item : value) texts.push_back(plain_text(item));
-  return texts;
 }
 
 // What checkpoints call the model, unless that was made of a value of the environment.

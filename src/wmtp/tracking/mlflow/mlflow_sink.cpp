@@ -25,7 +25,7 @@ constexpr std::size_t kMaxValues = 500;  // of one record
 constexpr std::size_t kMaxPairs = 50;    // of long tags, each character six in JSON, 2.4 MB
 
 std::int64_t to_ms(double seconds) {
-  const double ms = std::floor(seconds * 1e3);
+  const double ms = std::round(seconds * 1e3);
   return ms > 0 && ms < 0x1p62 ? static_cast<std::int64_t>(ms) : 0;
 }
 
