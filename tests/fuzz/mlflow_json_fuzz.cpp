@@ -4,10 +4,10 @@
 
 #include "fuzz/fuzz.h"
 #include "wmtp/core/utf8.h"
-#include "wmtp/tracking/mlflow/answers.h"
-#include "wmtp/tracking/mlflow/artifacts.h"
-#include "wmtp/tracking/mlflow/batch.h"
-#include "wmtp/tracking/mlflow/limits.h"
+#include "wmtp/tracking/mlflow/rest/answers.h"
+#include "wmtp/tracking/mlflow/rest/artifacts.h"
+#include "wmtp/tracking/mlflow/rest/batch.h"
+#include "wmtp/tracking/mlflow/rest/limits.h"
 
 namespace {
 

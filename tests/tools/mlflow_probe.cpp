@@ -8,9 +8,9 @@
 
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
-#include "wmtp/tracking/mlflow/answers.h"
-#include "wmtp/tracking/mlflow/artifacts.h"
-#include "wmtp/tracking/mlflow/limits.h"
+#include "wmtp/tracking/mlflow/rest/answers.h"
+#include "wmtp/tracking/mlflow/rest/artifacts.h"
+#include "wmtp/tracking/mlflow/rest/limits.h"
 
 namespace wmtp::tracking::mlflow {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "support/expect_error.h"
-#include "wmtp/tracking/mlflow/answers.h"
+#include "wmtp/tracking/mlflow/rest/answers.h"
 
 namespace wmtp::tracking::mlflow {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "support/expect_error.h"
 #include "wmtp/core/utf8.h"
-#include "wmtp/tracking/mlflow/batch.h"
-#include "wmtp/tracking/mlflow/limits.h"
+#include "wmtp/tracking/mlflow/rest/batch.h"
+#include "wmtp/tracking/mlflow/rest/limits.h"
 
 namespace wmtp::tracking::mlflow {
 namespace {

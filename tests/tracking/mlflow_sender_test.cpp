@@ -5,7 +5,7 @@
 
 #include "fake_mlflow.h"
 #include "support/temp_dir.h"
-#include "wmtp/tracking/mlflow/limits.h"
+#include "wmtp/tracking/mlflow/rest/limits.h"
 
 namespace wmtp::tracking::mlflow {
 namespace {

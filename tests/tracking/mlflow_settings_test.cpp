@@ -3,9 +3,9 @@
 
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
-#include "wmtp/tracking/mlflow/artifacts.h"
-#include "wmtp/tracking/mlflow/credentials.h"
-#include "wmtp/tracking/mlflow/file_source.h"
+#include "wmtp/tracking/mlflow/rest/artifacts.h"
+#include "wmtp/tracking/mlflow/rest/credentials.h"
+#include "wmtp/tracking/mlflow/rest/file_source.h"
 
 namespace wmtp::tracking::mlflow {
 namespace {

@@ -13,7 +13,7 @@
 #include "support/temp_dir.h"
 #include "wmtp/core/time.h"
 #include "wmtp/tracking/mlflow/spool/spool_lock.h"
-#include "wmtp/tracking/mlflow/spool_reader.h"
+#include "wmtp/tracking/mlflow/spool/spool_reader.h"
 #include "wmtp/tracking/mlflow/sync.h"
 
 namespace wmtp::tracking::mlflow {

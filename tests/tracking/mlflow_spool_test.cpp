@@ -1,4 +1,4 @@
-#include "wmtp/tracking/mlflow/spool.h"
+#include "wmtp/tracking/mlflow/spool/spool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include "support/temp_dir.h"
 #include "wmtp/core/rng.h"
 #include "wmtp/tracking/mlflow/spool/spool_lock.h"
+#include "wmtp/tracking/mlflow/spool/spool_reader.h"
 #include "wmtp/tracking/mlflow/spool/step_set.h"
-#include "wmtp/tracking/mlflow/spool_reader.h"
 
 namespace wmtp::tracking::mlflow {
 namespace {

@@ -10,9 +10,9 @@
 #include "wmtp/core/time.h"
 #include "wmtp/http/http_date.h"
 #include "wmtp/tracking/escaped_text.h"
-#include "wmtp/tracking/mlflow/answers.h"
-#include "wmtp/tracking/mlflow/artifacts.h"
-#include "wmtp/tracking/mlflow/connection.h"
+#include "wmtp/tracking/mlflow/rest/answers.h"
+#include "wmtp/tracking/mlflow/rest/artifacts.h"
+#include "wmtp/tracking/mlflow/rest/connection.h"
 
 namespace wmtp::cli {
 namespace {

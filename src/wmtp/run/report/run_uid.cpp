@@ -1,7 +1,7 @@
 #include "wmtp/run/report/run_uid.h"
 
 #include "wmtp/core/checksum.h"
-#include "wmtp/tracking/mlflow/unfinished_run.h"
+#include "wmtp/tracking/mlflow/spool/unfinished_run.h"
 
 namespace wmtp::run {
 namespace {

@@ -1,6 +1,6 @@
 // What is kept of a run that has ended in order, once the server has all of it.
 #pragma once
-#include "wmtp/tracking/mlflow/spool.h"
+#include "wmtp/tracking/mlflow/spool/spool.h"
 #include "wmtp/tracking/mlflow/spool/step_set.h"
 
 namespace wmtp::tracking::mlflow {

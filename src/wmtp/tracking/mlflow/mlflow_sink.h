@@ -14,7 +14,7 @@
 
 #include "wmtp/core/json.h"
 #include "wmtp/http/ca_bundle.h"
-#include "wmtp/tracking/mlflow/server.h"
+#include "wmtp/tracking/mlflow/rest/server.h"
 #include "wmtp/tracking/sink.h"
 
 namespace wmtp::tracking::mlflow {

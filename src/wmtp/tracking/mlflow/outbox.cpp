@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "wmtp/tracking/mlflow/batch.h"
-#include "wmtp/tracking/mlflow/limits.h"
+#include "wmtp/tracking/mlflow/rest/batch.h"
+#include "wmtp/tracking/mlflow/rest/limits.h"
 
 namespace wmtp::tracking::mlflow {
 namespace {

@@ -10,8 +10,8 @@
 #include <variant>
 #include <vector>
 
-#include "wmtp/tracking/mlflow/record.h"
-#include "wmtp/tracking/mlflow/spool_reader.h"
+#include "wmtp/tracking/mlflow/spool/record.h"
+#include "wmtp/tracking/mlflow/spool/spool_reader.h"
 
 namespace wmtp::tracking::mlflow {
 

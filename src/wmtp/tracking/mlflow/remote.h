@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "wmtp/http/ca_bundle.h"
-#include "wmtp/tracking/mlflow/server.h"
+#include "wmtp/tracking/mlflow/rest/server.h"
 
 namespace wmtp::tracking::mlflow {
 

@@ -12,8 +12,8 @@
 #include "wmtp/core/log.h"
 #include "wmtp/core/printable.h"
 #include "wmtp/storage/open_file.h"
-#include "wmtp/tracking/mlflow/batch.h"
-#include "wmtp/tracking/mlflow/limits.h"
+#include "wmtp/tracking/mlflow/rest/batch.h"
+#include "wmtp/tracking/mlflow/rest/limits.h"
 
 namespace wmtp::tracking::mlflow {
 namespace {

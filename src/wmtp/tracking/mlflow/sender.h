@@ -14,7 +14,7 @@
 #include "wmtp/http/retry.h"
 #include "wmtp/tracking/mlflow/outbox.h"
 #include "wmtp/tracking/mlflow/remote.h"
-#include "wmtp/tracking/mlflow/spool.h"
+#include "wmtp/tracking/mlflow/spool/spool.h"
 
 namespace wmtp::tracking::mlflow {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "wmtp/core/json.h"
-#include "wmtp/tracking/mlflow/server.h"
+#include "wmtp/tracking/mlflow/rest/server.h"
 
 namespace wmtp::tracking::mlflow {
 

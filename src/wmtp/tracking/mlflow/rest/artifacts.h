@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "wmtp/tracking/mlflow/connection.h"
+#include "wmtp/tracking/mlflow/rest/connection.h"
 
 namespace wmtp::tracking::mlflow {
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "wmtp/tracking/mlflow/server.h"
+#include "wmtp/tracking/mlflow/rest/server.h"
 
 namespace wmtp::tracking::mlflow {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "wmtp/storage/file_system.h"
-#include "wmtp/tracking/mlflow/record.h"
+#include "wmtp/tracking/mlflow/spool/record.h"
 
 namespace wmtp::tracking::mlflow {
 

@@ -1,4 +1,4 @@
-#include "wmtp/tracking/mlflow/record.h"
+#include "wmtp/tracking/mlflow/spool/record.h"
 
 #include <array>
 #include <limits>

@@ -1,12 +1,12 @@
-#include "wmtp/tracking/mlflow/server.h"
+#include "wmtp/tracking/mlflow/rest/server.h"
 
 #include <fmt/format.h>
 
 #include "wmtp/tracking/escaped_text.h"
-#include "wmtp/tracking/mlflow/answers.h"
-#include "wmtp/tracking/mlflow/artifacts.h"
-#include "wmtp/tracking/mlflow/batch.h"
-#include "wmtp/tracking/mlflow/connection.h"
+#include "wmtp/tracking/mlflow/rest/answers.h"
+#include "wmtp/tracking/mlflow/rest/artifacts.h"
+#include "wmtp/tracking/mlflow/rest/batch.h"
+#include "wmtp/tracking/mlflow/rest/connection.h"
 
 namespace wmtp::tracking::mlflow {
 namespace {

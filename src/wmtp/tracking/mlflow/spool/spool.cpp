@@ -2,7 +2,7 @@
 // memory until both are done. After a failed write or fsync nothing is known of the segment's
 // unsynced part: it is left as it is, and these lines go into a new segment under their old
 // numbers, which readers count once.
-#include "wmtp/tracking/mlflow/spool.h"
+#include "wmtp/tracking/mlflow/spool/spool.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 
 #include "wmtp/core/file.h"
 #include "wmtp/core/log.h"
-#include "wmtp/tracking/mlflow/spool_reader.h"
+#include "wmtp/tracking/mlflow/spool/spool_reader.h"
 
 namespace wmtp::tracking::mlflow {
 namespace {

@@ -15,8 +15,8 @@
 
 #include "wmtp/core/time.h"
 #include "wmtp/storage/file_system.h"
-#include "wmtp/tracking/mlflow/record.h"
-#include "wmtp/tracking/mlflow/spool_files.h"
+#include "wmtp/tracking/mlflow/spool/record.h"
+#include "wmtp/tracking/mlflow/spool/spool_files.h"
 
 namespace wmtp::tracking::mlflow {
 

@@ -1,4 +1,4 @@
-#include "wmtp/tracking/mlflow/file_source.h"
+#include "wmtp/tracking/mlflow/rest/file_source.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

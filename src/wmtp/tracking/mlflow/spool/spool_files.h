@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "wmtp/storage/file_system.h"
-#include "wmtp/tracking/mlflow/server.h"
+#include "wmtp/tracking/mlflow/rest/server.h"
 
 namespace wmtp::tracking::mlflow {
 

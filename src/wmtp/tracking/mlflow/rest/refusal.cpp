@@ -1,4 +1,4 @@
-#include "wmtp/tracking/mlflow/refusal.h"
+#include "wmtp/tracking/mlflow/rest/refusal.h"
 
 #include <utility>
 

@@ -1,8 +1,8 @@
-#include "wmtp/tracking/mlflow/batch.h"
+#include "wmtp/tracking/mlflow/rest/batch.h"
 
 #include <cmath>
 
-#include "wmtp/tracking/mlflow/limits.h"
+#include "wmtp/tracking/mlflow/rest/limits.h"
 
 namespace wmtp::tracking::mlflow {
 

@@ -1,4 +1,4 @@
-#include "wmtp/tracking/mlflow/spool_files.h"
+#include "wmtp/tracking/mlflow/spool/spool_files.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "wmtp/core/log.h"
 #include "wmtp/core/printable.h"
-#include "wmtp/tracking/mlflow/record.h"
+#include "wmtp/tracking/mlflow/spool/record.h"
 
 namespace wmtp::tracking::mlflow {
 namespace {

@@ -1,4 +1,4 @@
-#include "wmtp/tracking/mlflow/artifacts.h"
+#include "wmtp/tracking/mlflow/rest/artifacts.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 
 #include "wmtp/core/log.h"
 #include "wmtp/tracking/escaped_text.h"
-#include "wmtp/tracking/mlflow/answers.h"
-#include "wmtp/tracking/mlflow/file_source.h"
+#include "wmtp/tracking/mlflow/rest/answers.h"
+#include "wmtp/tracking/mlflow/rest/file_source.h"
 
 namespace wmtp::tracking::mlflow {
 namespace {

@@ -1,6 +1,6 @@
-#include "wmtp/tracking/mlflow/unfinished_run.h"
+#include "wmtp/tracking/mlflow/spool/unfinished_run.h"
 
-#include "wmtp/tracking/mlflow/spool_files.h"
+#include "wmtp/tracking/mlflow/spool/spool_files.h"
 
 namespace wmtp::tracking::mlflow {
 

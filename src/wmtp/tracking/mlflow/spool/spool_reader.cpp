@@ -1,4 +1,4 @@
-#include "wmtp/tracking/mlflow/spool_reader.h"
+#include "wmtp/tracking/mlflow/spool/spool_reader.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "wmtp/tracking/mlflow/limits.h"
+#include "wmtp/tracking/mlflow/rest/limits.h"
 
 #include <fmt/format.h>
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "wmtp/core/json.h"
-#include "wmtp/tracking/mlflow/credentials.h"
-#include "wmtp/tracking/mlflow/refusal.h"
+#include "wmtp/tracking/mlflow/rest/credentials.h"
+#include "wmtp/tracking/mlflow/rest/refusal.h"
 
 namespace wmtp::tracking::mlflow {
 

@@ -1,4 +1,4 @@
-#include "wmtp/tracking/mlflow/connection.h"
+#include "wmtp/tracking/mlflow/rest/connection.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include "wmtp/core/log.h"
 #include "wmtp/http/retry.h"
 #include "wmtp/tracking/escaped_text.h"
-#include "wmtp/tracking/mlflow/answers.h"
+#include "wmtp/tracking/mlflow/rest/answers.h"
 
 namespace wmtp::tracking::mlflow {
 namespace {

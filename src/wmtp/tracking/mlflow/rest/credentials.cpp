@@ -1,4 +1,4 @@
-#include "wmtp/tracking/mlflow/credentials.h"
+#include "wmtp/tracking/mlflow/rest/credentials.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

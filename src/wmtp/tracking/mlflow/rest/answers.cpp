@@ -1,4 +1,4 @@
-#include "wmtp/tracking/mlflow/answers.h"
+#include "wmtp/tracking/mlflow/rest/answers.h"
 
 #include <fmt/format.h>
 

@@ -13,7 +13,7 @@
 
 #include "wmtp/core/json.h"
 #include "wmtp/http/client.h"
-#include "wmtp/tracking/mlflow/refusal.h"
+#include "wmtp/tracking/mlflow/rest/refusal.h"
 
 namespace wmtp::tracking::mlflow {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "wmtp/tracking/mlflow/server.h"
+#include "wmtp/tracking/mlflow/rest/server.h"
 
 namespace wmtp::tracking::mlflow {
 
