@@ -1,15 +1,11 @@
 """The client of src/wmtp/tracking/mlflow from Python: the program wmtp_mlflow_probe, one call in, one reply out."""
 import contextlib
 import os
-import subprocess
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from http_probe import Probe
 
-START = Path(__file__).resolve().parents[1] / "support/servers/mlflow.sh"
 NOTHING = dict.fromkeys(("result", "kind", "refused", "error_code", "about_content", "unavailable", "retry_after"))
 
 
@@ -45,20 +41,3 @@ def mlflow_probes(wmtp):
             started.callback(made.kill)
             return made
         yield start
-
-
-@contextlib.contextmanager
-def mlflow_server(folder):
-    """A real one, and MLflow's own client of it: SimpleNamespace(uri, client)."""
-    command = [str(START), "start", str(folder), sys.prefix]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as starting:
-        os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
-        from mlflow import MlflowClient  # takes seconds, as the server does
-        text = starting.stdout.read()
-    if starting.returncode:
-        pytest.fail(f"no MLflow server:\n{text}")
-    try:
-        uri = text.split("MLFLOW_TRACKING_URI=")[1].strip()
-        yield SimpleNamespace(uri=uri, client=MlflowClient(tracking_uri=uri))
-    finally:
-        subprocess.run([str(START), "down", str(folder)], check=True, capture_output=True)

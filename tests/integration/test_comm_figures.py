@@ -6,7 +6,8 @@ from checkpoint_readers import exported
 from tiny_runs import TinyRuns, metrics
 
 KINDS = ("all_gather", "reduce_scatter", "all_reduce", "broadcast", "other")
-NAMES = {f"comm/{kind}_{unit}" for kind in KINDS for unit in ("mb", "ms")} | {"comm/wait_ms", "comm/wait_share"}
+MEANS = {f"comm/{kind}_{unit}" for kind in KINDS for unit in ("mb", "ms")} | {"comm/wait_ms", "comm/wait_share"}
+NAMES = MEANS | {f"{name}_max" for name in MEANS}
 STEPS = 5
 
 
@@ -15,12 +16,12 @@ def runs(wmtp, tmp_path_factory):
     return TinyRuns(wmtp, tmp_path_factory.mktemp("figures"), steps=STEPS, every=STEPS, lora=False)
 
 
-def reported(runs, name, **options):
-    runs.run(name, training__log_interval=2, training__eval_every_steps=STEPS, **options)
+def reported(runs, name, ranks, **options):
+    runs.run(name, ranks=ranks, training__log_interval=2, training__eval_every_steps=STEPS, **options)
     points = [point for point in metrics(runs, name) if "train/loss" in point]
     assert [point["step"] for point in points] == [1, 2, 4, STEPS]
     for point in points:
-        assert {key for key in point if key.startswith("comm/")} == NAMES
+        assert {key for key in point if key.startswith("comm/")} == (NAMES if ranks > 1 else set())
     return points
 
 
@@ -43,7 +44,7 @@ def test_two_ranks_move_what_the_parameters_say(wmtp, runs):
         assert point["comm/reduce_scatter_mb"] == pytest.approx(whole, rel=1e-12)
         assert 0 < point["comm/all_reduce_mb"] < 0.01  # losses and norms
         assert point["comm/broadcast_mb"] == point["comm/other_mb"] == point["comm/other_ms"] == 0
-        assert 0 < point["comm/wait_share"] < 1
+        assert 0 < point["comm/wait_share"] <= point["comm/wait_share_max"] < 1
         assert 0 < point["comm/wait_ms"] < point["perf/step_time_ms"]
     replicas = reported(runs, "replicas", **once, distributed__fsdp__sharding_strategy="NO_SHARD")
     for point, other in zip(replicas, sharded, strict=True):
@@ -52,9 +53,10 @@ def test_two_ranks_move_what_the_parameters_say(wmtp, runs):
         assert gradients == pytest.approx(padded_megabytes(wmtp, runs, "replicas", 128), rel=1e-9)
 
 
-def test_one_process_moves_nothing_and_the_report_has_the_curve(wmtp, runs):
-    for point in reported(runs, "alone"):
-        assert not any(point[name] for name in NAMES)
+def test_a_run_of_several_ranks_has_the_curve_and_one_process_tells_nothing(wmtp, runs):
+    reported(runs, "alone", ranks=1)
+    reported(runs, "pair", ranks=2)
     page = runs.folder / "report.html"
-    wmtp.run("report", runs.folder / "alone", "--out", page)
-    assert "Waited for communication of alone" in page.read_text()
+    for name, has_curve in (("alone", False), ("pair", True)):
+        wmtp.run("report", runs.folder / name, "--out", page)
+        assert (f"Waited for communication of {name}" in page.read_text()) == has_curve

@@ -112,8 +112,8 @@ class Run:
         return value
 
     def _name(self, path):
-        # Caches are named after what they hold, among it paths.
-        return re.sub(r"[0-9a-f]{16,}", "#", str(path.relative_to(self.folder)))
+        # Caches are named after what they hold, among it paths; TensorBoard's files after time and process.
+        return re.sub(r"[0-9a-f]{16,}|(?<=tfevents).*", "#", str(path.relative_to(self.folder)))
 
 
 class Workshop:

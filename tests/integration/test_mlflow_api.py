@@ -4,9 +4,10 @@ import os
 import struct
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from mlflow_probe import mlflow_probes, mlflow_server
+from mlflow_probe import mlflow_probes
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support/servers"))
 
@@ -17,9 +18,8 @@ LARGEST = sys.float_info.max
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory):
-    with mlflow_server(tmp_path_factory.mktemp("mlflow")) as server:
-        yield server
+def real(mlflow):
+    return SimpleNamespace(uri=mlflow.uri, client=mlflow.client())
 
 
 @pytest.fixture(scope="module")

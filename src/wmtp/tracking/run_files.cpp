@@ -1,5 +1,7 @@
 #include "wmtp/tracking/run_files.h"
 
+#include "wmtp/core/error.h"
+#include "wmtp/core/log.h"
 #include "wmtp/storage/atomic_file.h"
 
 namespace wmtp::tracking {
@@ -25,19 +27,32 @@ void write_object(const std::filesystem::path& path, const OrderedJson& object) 
 
 RunFiles::RunFiles(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
+AppendFile* RunFiles::opened(Growing& file, const char* name) {
+  if (!file.lines && !file.is_refused) {
+    try {
+      file.lines.emplace(folder_ / name);
+    } catch (const Error& error) {
+      file.is_refused = true;
+      log::warn("tracking", "{}; the run goes on without it", error.fact());
+    }
+  }
+  return file.lines ? &*file.lines : nullptr;
+}
+
 void RunFiles::sample(const DecodedSample& sample) {
-  if (!samples_) samples_.emplace(folder_ / kSamplesFile);
+  AppendFile* const file = opened(samples_, kSamplesFile);
+  if (!file) return;
   OrderedJson tokens = OrderedJson::array();
   for (const SampleToken& token : sample.tokens) tokens.push_back(token_json(token));
-  samples_->line({{"step", sample.step}, {"stage", sample.stage}, {"tokens", std::move(tokens)}});
+  file->line({{"step", sample.step}, {"stage", sample.stage}, {"tokens", std::move(tokens)}});
 }
 
 void RunFiles::histogram(const Histogram& histogram) {
-  if (!histograms_) histograms_.emplace(folder_ / kHistogramsFile);
-  histograms_->line({{"step", histogram.step},
-                     {"name", histogram.name},
-                     {"edges", histogram.edges},
-                     {"counts", histogram.counts}});
+  if (AppendFile* const file = opened(histograms_, kHistogramsFile))
+    file->line({{"step", histogram.step},
+                {"name", histogram.name},
+                {"edges", histogram.edges},
+                {"counts", histogram.counts}});
 }
 
 void RunFiles::environment(const OrderedJson& facts) const {
@@ -46,8 +61,13 @@ void RunFiles::environment(const OrderedJson& facts) const {
 
 void RunFiles::finished(const RunSummary& summary) {
   const auto path = folder_ / kSummaryFile;
-  if (!summary.has_trained && std::filesystem::exists(path)) return;
-  write_object(path, tracking::to_json(summary));
+  std::error_code ignored;
+  if (!summary.has_trained && std::filesystem::exists(path, ignored)) return;
+  try {
+    write_object(path, tracking::to_json(summary));
+  } catch (const Error& error) {
+    log::warn("tracking", "how the run went is not written down: {}", error.fact());
+  }
 }
 
 }  // namespace wmtp::tracking

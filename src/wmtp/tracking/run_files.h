@@ -28,8 +28,14 @@ class RunFiles : public Sink {
   void finished(const RunSummary& summary) override;
 
  private:
+  struct Growing {
+    std::optional<AppendFile> lines;  // opened on first use
+    bool is_refused = false;          // it cannot be opened
+  };
+  AppendFile* opened(Growing& file, const char* name);
+
   std::filesystem::path folder_;
-  std::optional<AppendFile> samples_, histograms_;  // opened on first use
+  Growing samples_, histograms_;
 };
 
 }  // namespace wmtp::tracking

@@ -76,7 +76,8 @@ SystemReport::SystemReport(const config::Config& config, c10::Device device)
       sampler_(machine_reader(config, device), config.tracking.system_interval_s) {}
 
 SystemNumbers SystemReport::gather(comm::Communicator& group, const training::Metrics& comm) {
-  return {group, report_memory(device_), comm, sampler_.take()};
+  return {group, report_memory(device_), group.world() > 1 ? comm : training::Metrics(),
+          sampler_.take()};
 }
 
 }  // namespace wmtp::run

@@ -35,7 +35,8 @@ class SystemReport {
  public:
   // Reads the machine from now on, every tracking.system_interval_s.
   SystemReport(const config::Config& config, c10::Device device);
-  // COLLECTIVE: this rank's numbers since the last call, on their way to all ranks.
+  // COLLECTIVE: this rank's numbers since the last call, on their way to all ranks. Those of
+  // communication are left out where there is one rank.
   SystemNumbers gather(comm::Communicator& group, const training::Metrics& comm);
 
  private:
