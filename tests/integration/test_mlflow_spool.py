@@ -49,7 +49,11 @@ class Gate:
         with contextlib.suppress(OSError):
             while True:
                 client = listener.accept()[0]
-                server = socket.create_connection(("127.0.0.1", self.server))
+                try:
+                    server = socket.create_connection(("127.0.0.1", self.server))
+                except OSError:  # it is down
+                    client.close()
+                    continue
                 self.pairs += [client, server]
                 threading.Thread(target=self.copy, args=(client, server, False), daemon=True).start()
                 threading.Thread(target=self.copy, args=(server, client, True), daemon=True).start()
