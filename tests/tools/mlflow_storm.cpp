@@ -75,7 +75,7 @@ Json train(const Storm& storm) {
         point.values.emplace_back("train/metric_" + std::to_string(key),
                                   static_cast<double>(step) + 1e-3 * static_cast<double>(key));
       const auto called = Clock::now();
-      queue.point(point);
+      queue.take(std::move(point));
       call_ns.push_back((Clock::now() - called).count());
       if (step % storm.save_every == 0) {
         queue.flush();

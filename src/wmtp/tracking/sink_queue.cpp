@@ -48,13 +48,12 @@ void SinkQueue::put(Item item) {
   ++num_put_;
 }
 
-void SinkQueue::point(const Point& point) {
+void SinkQueue::take(Point&& point) {
   const CallerTime time(caller_ns_);
-  Item item(point);
   {
     const std::scoped_lock lock(mutex_);
     if (num_points_ < max_points_) {
-      items_.push_back(std::move(item));
+      items_.emplace_back(std::move(point));
       ++num_put_;
       ++num_points_;
       return;
@@ -80,10 +79,12 @@ bool SinkQueue::flush_within(std::chrono::milliseconds limit) {
 }
 
 void SinkQueue::work() {
+  std::vector<Item>
+      taken;  // it and items_ keep the memory they have: a caller seldom asks for some
   std::unique_lock lock(mutex_);
   while (true) {
     woken_.wait_for(lock, kLongestWait, [this] { return ending_ || flush_asked_; });
-    const std::deque<Item> taken = std::exchange(items_, {});
+    taken.swap(items_);
     const bool flushes = std::exchange(flush_asked_, false) || ending_;
     const std::uint64_t done = num_put_;
     lock.unlock();
@@ -93,6 +94,7 @@ void SinkQueue::work() {
       const std::scoped_lock counting(mutex_);
       --num_points_;
     }
+    taken.clear();
     if (flushes) behind_->flush();
     lock.lock();
     if (flushes) {

@@ -5,11 +5,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <variant>
+#include <vector>
 
 #include "wmtp/tracking/sink.h"
 
@@ -26,7 +26,8 @@ class SinkQueue : public Sink {
   SinkQueue& operator=(const SinkQueue&) = delete;
 
   void resumed(const Resumed& resumed) override { put(resumed); }
-  void point(const Point& point) override;
+  void point(const Point& point) override { take(Point(point)); }
+  void take(Point&& point);  // the same without a copy
   void histogram(const Histogram& histogram) override { put(histogram); }
   void sample(const DecodedSample& sample) override { put(sample); }
   void saved(const SavedCheckpoint& saved) override { put(saved); }
@@ -49,7 +50,7 @@ class SinkQueue : public Sink {
   std::atomic<std::uint64_t> num_dropped_ = 0, caller_ns_ = 0;
   std::mutex mutex_;
   std::condition_variable woken_, flushed_;
-  std::deque<Item> items_;
+  std::vector<Item> items_;
   std::size_t num_points_ = 0;  // among items_
   std::uint64_t num_put_ = 0, num_flushed_ = 0;
   bool flush_asked_ = false, ending_ = false;

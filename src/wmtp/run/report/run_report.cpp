@@ -45,7 +45,7 @@ std::function<void()> RunReport::keep_told() const {
 }
 
 void RunReport::write(std::int64_t step, tracking::NamedValues values) {
-  sinks_.all.point({step, tracking::wall_time_s(), std::move(values)});
+  sinks_.kept->take({step, tracking::wall_time_s(), std::move(values)});
 }
 
 tracking::NamedValues RunReport::step_values(const StepRecord& record, double tokens_per_s,
