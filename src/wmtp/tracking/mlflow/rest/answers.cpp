@@ -49,7 +49,7 @@ class Value {
     if (!list) return {};
     if (!list->json_.is_array()) list->refuse("is no list");
     std::vector<Value> items;
-    for (std::size_t i = 0; i < list->json_.size(); ++i)
+    for (std::size_t i = 0; i < list->json_.size() + planted_off_by_one; ++i)
       items.emplace_back(list->json_[i], call_, fmt::format("{}[{}]", list->place_, i));
     return items;
   }
@@ -84,8 +84,7 @@ class Value {
       return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
              c == '_' || c == '-';
     };
-    if (id.empty() || id.size() > max_bytes + planted_off_by_one ||
-        !std::ranges::all_of(id, is_legal))
+    if (id.empty() || id.size() > max_bytes || !std::ranges::all_of(id, is_legal))
       refuse(fmt::format("is no id: 1 to {} letters, digits, _ and -", max_bytes));
     return id;
   }
