@@ -25,7 +25,14 @@ void write_object(const std::filesystem::path& path, const OrderedJson& object) 
 
 }  // namespace
 
-RunFiles::RunFiles(std::filesystem::path folder) : folder_(std::move(folder)) {}
+RunFiles::RunFiles(std::filesystem::path folder) : folder_(std::move(folder)) {
+  // What stands in the way of files that grow is refused before the run; what comes later is a
+  // warning.
+  std::error_code ignored;
+  for (const char* name : {kSamplesFile, kHistogramsFile})
+    if (std::filesystem::exists(std::filesystem::symlink_status(folder_ / name, ignored)))
+      AppendFile(folder_ / name);
+}
 
 AppendFile* RunFiles::opened(Growing& file, const char* name) {
   if (!file.lines && !file.is_refused) {

@@ -19,7 +19,9 @@ inline constexpr const char* kSummaryFile = "summary.json";
 
 class RunFiles : public Sink {
  public:
-  explicit RunFiles(std::filesystem::path folder);  // which must exist
+  // The folder must exist. Error io where a link or no regular file stands in a growing one's
+  // place.
+  explicit RunFiles(std::filesystem::path folder);
 
   void environment(const OrderedJson& facts) const;     // environment.json: versions, device, ranks
   void sample(const DecodedSample& sample) override;    // samples.jsonl
