@@ -53,14 +53,14 @@ class Probe:
 
 
 @contextlib.contextmanager
-def probes(wmtp):
+def probes(wmtp, program="wmtp_http_probe", kind=None):
     """A function that starts a Probe with more variables in its environment; all of them end with the block."""
-    binary = wmtp.binary.parent / "wmtp_http_probe"
+    binary = wmtp.binary.parent / program
     if not binary.exists():
-        pytest.fail(f"no probe at {binary}: run make build, or ninja -C build wmtp_http_probe")
+        pytest.fail(f"no probe at {binary}: run make build, or ninja -C build {program}")
     with contextlib.ExitStack() as started:
         def start(env=None):
-            made = Probe(str(binary), env)
+            made = (kind or Probe)(str(binary), env)
             started.callback(made.kill)
             return made
         yield start

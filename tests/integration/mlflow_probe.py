@@ -1,10 +1,8 @@
 """The client of src/wmtp/tracking/mlflow from Python: the program wmtp_mlflow_probe, one call in, one reply out."""
-import contextlib
 import os
 from types import SimpleNamespace
 
-import pytest
-from http_probe import Probe
+from http_probe import Probe, probes
 
 NOTHING = dict.fromkeys(("result", "kind", "refused", "error_code", "about_content", "unavailable", "retry_after"))
 
@@ -29,15 +27,5 @@ class MlflowProbe(Probe):
         return reply.result
 
 
-@contextlib.contextmanager
 def mlflow_probes(wmtp):
-    """A function that starts a probe with more variables in its environment; all of them end with the block."""
-    binary = wmtp.binary.parent / "wmtp_mlflow_probe"
-    if not binary.exists():
-        pytest.fail(f"no probe at {binary}: run make build, or ninja -C build wmtp_mlflow_probe")
-    with contextlib.ExitStack() as started:
-        def start(env=None):
-            made = MlflowProbe(str(binary), env)
-            started.callback(made.kill)
-            return made
-        yield start
+    return probes(wmtp, "wmtp_mlflow_probe", MlflowProbe)

@@ -5,6 +5,7 @@ import signal
 import subprocess
 
 import pytest
+from mlflow_server import without_mlflow
 from tiny_runs import TinyRuns, environment, events, metrics, result_of, wait_for
 
 
@@ -158,6 +159,20 @@ def test_changed_params_of_a_resumed_run_become_tags(runs, mlflow):
     run = mlflow.the_run("changed")
     assert run.data.params["training.learning_rate"] == "0.003"
     assert run.data.tags["wmtp.changed.training.learning_rate"] == "0.001"
+
+
+@pytest.mark.parametrize(("variable", "value", "fact"), [
+    ("MLFLOW_TRACKING_URI", "sqlite:///runs.db", "an SQLite database"),
+    ("MLFLOW_TRACKING_URI", "http://", "names no host"),
+    ("MLFLOW_TRACKING_PASSWORD", "alone-51c2", "MLFLOW_TRACKING_USERNAME is not"),
+    ("MLFLOW_TRACKING_SERVER_CERT_PATH", "/nowhere/ca.pem", "/nowhere/ca.pem"),
+])
+def test_settings_that_reach_no_server_are_refused_before_the_first_step(runs, mlflow, variable, value, fact):
+    env = {**without_mlflow(environment()), "MLFLOW_TRACKING_URI": mlflow.uri, variable: value}
+    command = runs.command("unset", mlflow__experiment="unset")
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    assert done.returncode == 78 and fact in done.stdout, done.stdout
+    assert "alone-51c2" not in done.stdout + done.stderr
 
 
 def test_a_machine_without_libcurl_is_told_so_before_the_first_step(runs, mlflow, tmp_path):

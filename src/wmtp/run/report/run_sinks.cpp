@@ -6,6 +6,7 @@
 #include "wmtp/http/client.h"
 #include "wmtp/storage/atomic_file.h"
 #include "wmtp/tracking/jsonl_sink.h"
+#include "wmtp/tracking/mlflow/remote.h"
 #include "wmtp/tracking/report/page.h"
 #include "wmtp/tracking/run_files.h"
 #include "wmtp/tracking/tensorboard/sink.h"
@@ -52,8 +53,11 @@ std::shared_ptr<MlflowSink> open_mlflow(const config::Config& config, const Told
     if (!env || (offline && name == kAddressVariable)) return std::nullopt;
     return env(name);
   };
-  if (!options.tracking_uri.empty() || options.env(kAddressVariable).value_or("") != "")
+  const std::string uri = tracking::mlflow::chosen_uri(options.tracking_uri, options.env);
+  if (!uri.empty()) {
     http::require_libcurl();
+    tracking::mlflow::check_settings(uri, options.env);
+  }
   return std::make_shared<MlflowSink>(std::move(options));
 }
 

@@ -31,7 +31,7 @@ struct RunSinks {
 };
 
 // Opens files; Error io where one cannot be written, Error config where MLflow is asked for and
-// nothing on this machine could send to it. REQUIRES the run's folder.
+// its settings, or this machine, let nothing be sent. REQUIRES the run's folder.
 RunSinks open_sinks(const config::Config& config, const tracking::ConsoleOptions& console,
                     const ToldOfRun& told);
 

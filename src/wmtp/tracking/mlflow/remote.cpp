@@ -1,5 +1,7 @@
 #include "wmtp/tracking/mlflow/remote.h"
 
+#include "wmtp/tracking/mlflow/rest/credentials.h"
+
 namespace wmtp::tracking::mlflow {
 namespace {
 
@@ -47,6 +49,14 @@ class RealRemote final : public Remote {
 std::unique_ptr<Remote> connect_server(const std::string& uri, const http::Environment& env,
                                        const std::atomic<bool>& cancelled) {
   return std::make_unique<RealRemote>(uri, env, cancelled);
+}
+
+void check_settings(const std::string& uri, const http::Environment& env) {
+  parse_tracking_uri(uri);
+  read_credentials(env);
+  http::ClientOptions options;
+  options.env = env;
+  apply_tls_variables(options);
 }
 
 std::string chosen_uri(const std::string& uri, const http::Environment& env) {

@@ -31,6 +31,10 @@ class Remote {
 std::unique_ptr<Remote> connect_server(const std::string& uri, const http::Environment& env,
                                        const std::atomic<bool>& cancelled);
 
+// Error config where address, credentials or TLS settings are none that a server could be reached
+// with. Sends nothing.
+void check_settings(const std::string& uri, const http::Environment& env);
+
 // `uri` where it is not empty, otherwise MLFLOW_TRACKING_URI; empty where there is none either.
 std::string chosen_uri(const std::string& uri, const http::Environment& env);
 
