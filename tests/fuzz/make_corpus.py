@@ -508,6 +508,33 @@ def make_http():
     write_all("http_head", good | bad)
 
 
+# --- S3 ------------------------------------------------------------------------------------------------
+
+
+def make_s3():
+    head = '<?xml version="1.0" encoding="UTF-8"?>\n'
+    namespace = ' xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
+    one = "<Contents><Key>a+b%2Fc</Key><LastModified>2026-11-16T10:00:00.000Z</LastModified><ETag>&quot;d41d8cd98f00b204e9800998ecf8427e&quot;</ETag><Size>12</Size></Contents>"
+    good = {"objects": f"{head}<ListBucketResult{namespace}><EncodingType>url</EncodingType><IsTruncated>true</IsTruncated>"
+                       f"<NextContinuationToken>x</NextContinuationToken>{one}<CommonPrefixes><Prefix>p/</Prefix></CommonPrefixes></ListBucketResult>",
+            "uploads": f"{head}<ListMultipartUploadsResult{namespace}><IsTruncated>true</IsTruncated><NextKeyMarker>k</NextKeyMarker><NextUploadIdMarker>u</NextUploadIdMarker>"
+                       "<Upload><Key>k</Key><UploadId>u</UploadId><Initiated>2026-11-16T10:00:00Z</Initiated></Upload></ListMultipartUploadsResult>",
+            "parts": f"<ListPartsResult{namespace}><IsTruncated>true</IsTruncated><NextPartNumberMarker>1</NextPartNumberMarker>"
+                     "<Part><PartNumber>1</PartNumber><ETag>e</ETag><Size>5242880</Size></Part></ListPartsResult>",
+            "create": f"{head}<InitiateMultipartUploadResult{namespace}><UploadId>2~x</UploadId></InitiateMultipartUploadResult>",
+            "complete": f"\n\n{head}<CompleteMultipartUploadResult{namespace}><ETag>&quot;e-2&quot;</ETag></CompleteMultipartUploadResult>",
+            "error": f"{head}<Error><Code>NoSuchKey</Code><Message>a &amp; b &#x1F600;</Message><Region>eu-west-3</Region></Error>",
+            "sts": '<R xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><S:a b=\'c\'/><!-- d --></R>', "deep": "<a>" * 16 + "</a>" * 16}
+    bad = {"nothing": "", "text": "x", "html": "<!DOCTYPE html><html><br></html>", "dtd": '<!DOCTYPE a [<!ENTITY b "&c;&c;">]><a>&b;</a>',
+           "cdata": "<a><![CDATA[<b>]]></a>", "instruction": "<a><?b c?></a>", "entity": "<a>&nbsp;</a>", "entity_cut": "<a>&amp", "numeric_0": "<a>&#0;</a>",
+           "numeric_large": "<a>&#x110000;</a>", "surrogate": "<a>&#xD800;</a>", "numeric_none": "<a>&#x;</a>", "deeper": "<a>" * 17 + "</a>" * 17, "open": "<a><b></a>",
+           "tag_cut": "<a", "close_cut": "<a></a", "name_cut": "</", "attribute": "<a b>", "quote": "<a b='c>", "two": "<a/><b/>", "nul": "<a>\0</a>", "utf8": b"<a>\xff</a>",
+           "comment": "<a><!-- -- --></a>", "size": "<ListBucketResult><Contents><Key>a</Key><Size>18446744073709551616</Size></Contents></ListBucketResult>",
+           "key": "<ListBucketResult><EncodingType>url</EncodingType><Contents><Key>%4</Key><Size>1</Size></Contents></ListBucketResult>",
+           "part": "<ListPartsResult><Part><PartNumber>10001</PartNumber><Size>1</Size></Part></ListPartsResult>"}
+    write_all("s3_xml", good | bad)
+
+
 # --- word lists ----------------------------------------------------------------------------------------
 
 JSON_WORDS = ["{", "}", "[", "]", ":", ",", '""', "null", "true", "-1", "1e999", "18446744073709551616",
@@ -532,6 +559,9 @@ WORDS = {
     "mlflow_json": ['"run":', '"runs":', '"info":', '"data":', '"run_id":', '"experiment_id":', '"artifact_uri":', '"mlflow-artifacts:/', '"metrics":',
                     '"params":', '"tags":', '"key":', '"value":', '"step":', '"timestamp":', '"NaN"', '"-Infinity"', '"credentials":', '"part_number":',
                     '"url":', '"headers":', '"upload_id":', '"error_code":', '"message":', "%2e%2e", *JSON_WORDS],
+    "s3_xml": ["<?xml version=\"1.0\"?>", "<!--", "-->", "<!DOCTYPE", "<![CDATA[", "</", "/>", "&lt;", "&amp;", "&#", "&#x", ";", " a='b'", "ListBucketResult", "Contents",
+               "Key", "Size", "EncodingType", "url", "IsTruncated", "true", "NextContinuationToken", "ListPartsResult", "Part", "PartNumber", "ListMultipartUploadsResult",
+               "Upload", "UploadId", "Error", "Code", "Region", "%2F", "2026-11-16T10:00:00Z"],
     "manifest": MANIFEST_WORDS,
     "rank_part": MANIFEST_WORDS,
     "trainer_state": ['"NaN"', '"Infinity"', '"-Infinity"', '"step":', "[[", "]]", *JSON_WORDS],
@@ -552,5 +582,5 @@ def make_dictionaries():
 
 if __name__ == "__main__":
     for make in (make_safetensors, make_index, make_pickles, make_tokenizer_json, make_tokenizer_model, make_yaml, make_jsonl,
-                 make_manifests, make_caches, make_mlflow, make_http, make_dictionaries):
+                 make_manifests, make_caches, make_mlflow, make_http, make_s3, make_dictionaries):
         make()
