@@ -53,10 +53,10 @@ def test_the_container_endpoint_with_its_token(start_probe, tmp_path):
 
 
 def test_keys_that_end_are_renewed(start_probe):
-    with serve("ecs", lifetime_s=1.5) as server:
+    with serve("ecs", lifetime_s=2) as server:  # whole seconds are handed out
         probe = start_probe({**OFF, "AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url})
         first = probe.ask("keys", options=OPTIONS)
-        time.sleep(1.6)
+        time.sleep(2.1)
         second = probe.ask("keys")
         assert first.access_key != second.access_key and is_pair(second, server.handlers["ecs"].issued[1])
     with serve("ecs", lifetime_s=-5) as server:

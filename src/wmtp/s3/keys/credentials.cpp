@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 // more often than the pause says.
 constexpr std::chrono::seconds kRenewAhead = 300s, kRenewPause = 30s;
 // Many requests that are denied do not make as many questions for other keys.
-constexpr std::chrono::seconds kRefusalPause = 10s;
+constexpr std::chrono::seconds kRefusalPause = 2s;
 
 }  // namespace
 
