@@ -212,6 +212,25 @@ def test_whether_an_upload_was_completed_is_decided_by_the_object(start_probe, g
         assert boto.list_objects_v2(Bucket=BUCKET, Prefix=prefix)["KeyCount"] == 0
 
 
+@pytest.mark.parametrize(("etag_after", "is_done"), [("old", False), ("new", True)])
+def test_an_object_that_was_there_before_is_not_taken_for_the_upload(start_probe, tmp_path, etag_after, is_done):
+    """Of a server whose ETags say nothing, and that has lost the upload, or completed it."""
+    path = random_file(tmp_path / "file", 5 * MIB + 1)
+    facts = {"body_bytes": 5 * MIB + 1}
+    begun = "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>"
+    gone = {"status": 404, "body": "<Error><Code>NoSuchUpload</Code></Error>"}
+    with FaultyServer(rules=[
+            {"method": "POST", "query": "^uploads=", "action": {"body": begun}},
+            {"method": "PUT", "action": {"headers": {"ETag": '"opaque"'}}},
+            {"method": "POST|GET", "query": "uploadId=", "action": gone},
+            {"method": "HEAD", "nth": 1, "action": {**facts, "headers": {"ETag": '"old"'}}},
+            {"method": "HEAD", "action": {**facts, "headers": {"ETag": f'"{etag_after}"'}}}]) as server:
+        probe = start_probe({"AWS_ACCESS_KEY_ID": "AKIATEST", "AWS_SECRET_ACCESS_KEY": "made/up", "AWS_ENDPOINT_URL_S3": server.url})
+        got = probe.ask("upload", options=options(""), name="k", path=str(path))
+        assert (got.text is None) == is_done, got.text
+        assert is_done or ("NoSuchUpload" in got.text and got.exit == 74)
+
+
 def test_a_clock_that_is_wrong_is_set_by_the_server(probe):
     for seconds in (86400, -86400):
         assert probe.ask("shift_clock", seconds=seconds).text is None

@@ -13,7 +13,7 @@ namespace wmtp::s3 {
 namespace {
 
 // Servers refuse signatures that are 15 minutes old or ahead.
-constexpr std::int64_t kSkewSeconds = 10 * 60;
+constexpr std::int64_t kSkewSeconds = 600;
 
 void redact(std::string& text, const Secret& secret) {
   const std::string_view hidden = secret.reveal();
@@ -85,12 +85,10 @@ http::Response Bucket::retried(const Call& call, const std::function<http::Respo
   return http::with_retries(attempt, shown(call), policy, cancelled_);
 }
 
-// Each try is signed anew: waits between them may be longer than a signature lives.
-http::Response Bucket::send_once(const Call& call) {
-  const Location& location = session_->location();
+http::Request Bucket::request_of(const Call& call) const {
   http::Request request;
   request.method = call.method;
-  request.url = location.url_of(call.key, call.query);
+  request.url = session_->location().url_of(call.key, call.query);
   request.headers = call.headers;
   if (!call.payload.content_md5.empty())
     request.headers.add("Content-MD5", call.payload.content_md5);
@@ -102,13 +100,19 @@ http::Response Bucket::send_once(const Call& call) {
   request.sink = call.sink;
   request.max_body_bytes = call.max_body_bytes;
   request.cancelled = cancelled_;
+  return request;
+}
+
+// Each try is signed anew: waits between them may be longer than a signature lives.
+http::Response Bucket::send_once(const Call& call) {
+  http::Request request = request_of(call);
   std::string hash = call.payload.sha256_hex;
   if (hash.empty())
     hash = call.payload.source ? std::string(kUnsignedPayload) : sha256_hex(request.body);
   for (bool has_followed = false, has_renewed = false;;) {
     used_ = session_->credentials().get();
     const std::int64_t signed_at = session_->now();
-    sign(request, *used_, {location.region}, hash, signed_at);
+    sign(request, *used_, {session_->location().region}, hash, signed_at);
     http::Response response = client_.send(request);
     if (response.status != 400 && response.status != 403) return response;
     const std::string code = error_code(response);

@@ -90,6 +90,7 @@ class Bucket {
   http::Response send(const Call& call);      // an answer with 2xx, or an error
   http::Response exchange(const Call& call);  // any answer
   http::Response retried(const Call& call, const std::function<http::Response()>& attempt);
+  http::Request request_of(const Call& call) const;
   // One try, signed; clock and keys may each make it another one.
   http::Response send_once(const Call& call);
   bool follow_clock(const http::Response& response, std::string_view code, std::int64_t signed_at);

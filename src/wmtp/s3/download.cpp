@@ -1,7 +1,6 @@
 #include "wmtp/s3/download.h"
 
 #include <fcntl.h>
-#include <stdlib.h>  // mkostemp
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -9,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>  // mkostemp
 #include <vector>
 
 #include "wmtp/core/printable.h"

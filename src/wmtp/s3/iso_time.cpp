@@ -26,7 +26,7 @@ std::optional<std::int64_t> parse_iso_time(std::string_view text) {
   const int hour = number(11, 2), minute = number(14, 2), second = number(17, 2);
   if (!day.ok() || hour > 23 || minute > 59 || second > 60) return std::nullopt;
   const std::chrono::seconds midnight = std::chrono::sys_days(day).time_since_epoch();
-  return midnight.count() + hour * 3600 + minute * 60 + second;
+  return midnight.count() + (hour * 3600L) + (minute * 60L) + second;
 }
 
 }  // namespace wmtp::s3

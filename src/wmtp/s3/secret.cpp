@@ -1,8 +1,8 @@
 #include "wmtp/s3/secret.h"
 
-#include <string.h>  // explicit_bzero
 #include <sys/resource.h>
 
+#include <cstring>  // explicit_bzero
 #include <mutex>
 
 namespace wmtp::s3 {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 
+#include "wmtp/core/error.h"
 #include "wmtp/s3/digest.h"
 
 namespace wmtp::s3 {

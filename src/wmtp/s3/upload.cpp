@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "wmtp/core/log.h"
@@ -139,7 +140,9 @@ class Upload {
                     });
   }
 
-  UploadResult complete() {
+  // The parts as Complete wants them; and the ETag that the object will have, "" where those of the
+  // parts are no MD5s.
+  std::pair<std::vector<CompletedPart>, std::string> sent_parts() const {
     std::vector<CompletedPart> parts;
     std::vector<Md5Digest> md5s;
     bool says_md5 = true;
@@ -149,6 +152,12 @@ class Upload {
       md5s.push_back(digests.md5);
       says_md5 = says_md5 && part.etag == part.md5_hex;
     }
+    return {std::move(parts), says_md5 ? composite_etag(md5s) : ""};
+  }
+
+  UploadResult complete() {
+    const auto [parts, etag] = sent_parts();
+    const auto before = bucket_.head(name_);
     std::exception_ptr refused;
     try {
       bucket_.complete_upload(name_, state_.upload_id, parts);
@@ -156,14 +165,8 @@ class Upload {
       refused = std::current_exception();
       if (options_.cancelled && *options_.cancelled) throw;
     }
-    const std::string etag = says_md5 ? composite_etag(md5s) : "";
     const auto facts = bucket_.head(name_);
-    const bool has_size = facts && facts->bytes == plan_.file_bytes;
-    // The ETag decides where it is made of MD5s; one without a number of parts is not.
-    const bool is_comparable = says_md5 && facts && num_parts_of_etag(facts->etag).has_value();
-    const bool is_ours = is_comparable ? facts->etag == etag
-                                       : !refused || !bucket_.list_parts(name_, state_.upload_id);
-    if (!has_size || !is_ours) {
+    if (!facts || facts->bytes != plan_.file_bytes || !is_ours(before, *facts, etag, !refused)) {
       if (refused) std::rethrow_exception(refused);
       refuse_object(facts, etag);
     }
@@ -171,6 +174,16 @@ class Upload {
     state_ = {};
     changed();
     return {plan_.file_bytes, facts->etag, num_sent_, static_cast<int>(parts.size()) - num_sent_};
+  }
+
+  // The ETag decides where it is made of MD5s. Where it says nothing, the answer to Complete does;
+  // where that one says nothing either, the upload must be gone and the object another one.
+  bool is_ours(const std::optional<ObjectFacts>& before, const ObjectFacts& facts,
+               const std::string& etag, bool was_confirmed) {
+    if (!etag.empty() && num_parts_of_etag(facts.etag)) return facts.etag == etag;
+    if (was_confirmed) return true;
+    const bool is_new = !before || before->etag != facts.etag;
+    return is_new && !bucket_.list_parts(name_, state_.upload_id);
   }
 
   std::shared_ptr<Session> session_;
