@@ -150,6 +150,15 @@ def test_files_go_up_in_parts_and_come_back(probe, boto, prefix, tmp_path, check
     assert sorted(one.name for one in tmp_path.iterdir()) == ["back", "file", "small"], "no temporary files"
 
 
+def test_memory_does_not_grow_with_the_parts(probe, prefix, tmp_path):
+    path = random_file(tmp_path / "file", 64 * MIB)
+    probe.ask(options=options(prefix, part_bytes=16 * MIB, concurrency=4))
+    assert probe.ask("upload", name="k", path=str(path)).sent == 4
+    assert probe.ask("download", name="k", path=str(tmp_path / "back")).verified
+    most = int(re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{probe.process.pid}/status").read_text())[1])
+    assert most < 48 * 1024, f"{most} KiB with four parts of 16 MiB on the way"
+
+
 def test_objects_of_other_tools_come_back(probe, boto, prefix, tmp_path):
     path = random_file(tmp_path / "file", 9 * MIB)
     boto.upload_file(str(path), BUCKET, f"{prefix}/theirs")  # in parts of 8 MiB
