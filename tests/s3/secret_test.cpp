@@ -6,6 +6,8 @@
 #include <sstream>
 #include <type_traits>
 
+#include "support/sanitized.h"
+
 namespace wmtp::s3 {
 namespace {
 
@@ -38,7 +40,7 @@ TEST(Secret, IsOverwrittenWhenItGoes) {
   const char* text = secret->reveal().data();
   secret->~Secret();
   // The allocator has put words of its own at the front of what was freed.
-#if !defined(__SANITIZE_ADDRESS__)
+#if !defined(WMTP_SANITIZED)
   EXPECT_NE(text[40], 'q');
   EXPECT_NE(text[63], 'q');
 #else
