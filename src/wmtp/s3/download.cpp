@@ -15,6 +15,7 @@
 #include "wmtp/s3/file_part.h"
 #include "wmtp/s3/parallel.h"
 #include "wmtp/s3/part_plan.h"
+#include "wmtp/s3/range_sink.h"
 #include "wmtp/storage/atomic_file.h"
 #include "wmtp/storage/file_system.h"
 
@@ -65,33 +66,6 @@ class NewFile {
   std::string temporary_;
   UniqueFd file_;
   bool is_published_ = false;
-};
-
-// Writes a range to its place, if it is one of the object that the download began with.
-class RangeSink : public http::BodySink {
- public:
-  RangeSink(const NewFile& file, std::uint64_t first, const std::string& etag,
-            const std::string& shown)
-      : file_(file), first_(first), etag_(etag), shown_(shown) {}
-  void begin(int, const http::Headers& headers) override {
-    done_ = 0;
-    const std::string etag = without_quotes(headers.find("ETag").value_or(""));
-    if (etag != etag_)
-      throw S3Error(
-          Problem::bad_digest, 206, "",
-          fmt::format("{} was replaced while it was being read (ETag \"{}\", then \"{}\")", shown_,
-                      printable(etag_), printable(etag)),
-          "try again when nobody writes to it");
-  }
-  void write(std::span<const std::byte> bytes) override {
-    file_.write(first_ + done_, bytes);
-    done_ += bytes.size();
-  }
-
- private:
-  const NewFile& file_;
-  std::uint64_t first_, done_ = 0;
-  const std::string &etag_, &shown_;
 };
 
 std::string etag_of_file(int file, const PartPlan& plan, bool is_composite) {
@@ -147,7 +121,9 @@ DownloadResult download_file(const std::shared_ptr<Session>& session, std::strin
   if (facts->bytes > 0)
     for_each_number(session, plan.num_parts(), cancelled, [&](Bucket& bucket, int number) {
       const http::ByteRange range = plan.range_of(number);
-      RangeSink sink(file, range.first, facts->etag, shown);
+      RangeSink sink(facts->etag, shown, [&](std::uint64_t at, std::span<const std::byte> bytes) {
+        file.write(range.first + at, bytes);
+      });
       bucket.get_range(name, range, sink);
     });
   const Verdict verdict = compare_with_etag(file.get(), *facts, *session);

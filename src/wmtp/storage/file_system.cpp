@@ -15,6 +15,9 @@ FileError::FileError(int code, std::string_view action, const std::filesystem::p
                                               : ""),
       code_(code) {}
 
+FileError::FileError(int code, const Said& said)
+    : Error(ErrorKind::io, "storage", said.fact, said.hint), code_(code) {}
+
 std::string read_text(const FileSystem& files, const std::filesystem::path& folder,
                       std::string_view name, std::string_view origin, std::uint64_t max_bytes) {
   const auto file = files.open(folder, name, origin);

@@ -19,6 +19,11 @@ namespace wmtp::storage {
 class FileError : public Error {
  public:
   FileError(int code, std::string_view action, const std::filesystem::path& path);
+  // Of storage that says itself what is wrong.
+  struct Said {
+    std::string_view fact, hint = {};
+  };
+  FileError(int code, const Said& said);
   int code() const { return code_; }  // errno
 
  private:
