@@ -144,6 +144,9 @@ TEST_F(RulesTest, Run) {
        "--override 1: distributed.fsdp.param_dtype: fp16 needs CUDA, the device is cpu"},
       {{"checkpoint.s3_upload=true"},
        "--override 1: checkpoint.s3_upload: needs storage.s3.bucket"},
+      {{"checkpoint.save_dir=s3://bucket/checkpoints"},
+       "--override 1: checkpoint.save_dir: checkpoints are saved to a disk; checkpoint.s3_upload "
+       "copies each one to storage.s3, and `wmtp checkpoint push` copies one by hand"},
       {{"checkpoint.export_on_finish=peft"},
        "--override 1: checkpoint.export_on_finish: peft needs training.use_lora"},
       {{"checkpoint.save_lora_only=true"},
@@ -356,6 +359,13 @@ TEST_F(PathsTest, InputsMustExist) {
                   "does"));
   wanted.overrides = {"dataset.train=" + (dir_ / "d.jsonl").string()};
   EXPECT_THAT(problems_of(wanted), IsEmpty());
+  wanted.overrides = {wanted.overrides[0], "models.policy.path=s3://bucket/models/llama",
+                      "checkpoint.resume=s3://bucket/a/x-3steps"};
+  EXPECT_THAT(problems_of(wanted), IsEmpty()) << "who reads a bucket looks into it";
+  wanted.overrides = {wanted.overrides[0], "dataset.validation=s3://bucket/v.jsonl"};
+  EXPECT_THAT(problems_of(wanted), ElementsAre("--override 2: dataset.validation: "
+                                               "\"s3://bucket/v.jsonl\" does not exist"));
+  wanted.overrides = {wanted.overrides[0]};
   env_.erase("HOME");
   EXPECT_THAT(problems_of(wanted),
               ElementsAre("stage.yaml: runtime.cache_dir: cannot expand ~/: HOME is not set; "

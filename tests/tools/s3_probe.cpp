@@ -14,6 +14,7 @@
 #include "wmtp/core/log.h"
 #include "wmtp/s3/digest.h"
 #include "wmtp/s3/download.h"
+#include "wmtp/s3/files/s3_file_system.h"
 #include "wmtp/s3/keys/temporary_keys.h"
 #include "wmtp/s3/sigv4.h"
 #include "wmtp/s3/upload.h"
@@ -224,6 +225,40 @@ Json download_one(const Job& job) {
   return {{"bytes", result.bytes}, {"etag", result.etag}, {"verified", result.is_verified}};
 }
 
+// The bucket of the session, which has no prefix, as files; an opened one stays open.
+S3FileSystem& files_of(const Job& job) {
+  static std::shared_ptr<Session> session;
+  static std::unique_ptr<S3FileSystem> files;
+  if (session != job.session) files = std::make_unique<S3FileSystem>(session = job.session);
+  return *files;
+}
+std::unique_ptr<storage::InputFile>& opened_file() {
+  static std::unique_ptr<storage::InputFile> file;
+  return file;
+}
+
+Json list_files(const Job& job) {
+  Json entries = Json::array();
+  for (const storage::FolderEntry& entry : files_of(job).list(job.name()))
+    entries.push_back({entry.name, static_cast<int>(entry.kind)});
+  return {{"entries", entries}};
+}
+Json show_status(const Job& job) {
+  const storage::FileStatus status = files_of(job).status(job.name());
+  return {{"kind", static_cast<int>(status.kind)}, {"bytes", status.bytes}};
+}
+Json open_file(const Job& job) {
+  const std::filesystem::path path = job.name();
+  opened_file() = files_of(job).open(path.parent_path(), path.filename().string(), "test");
+  return {{"bytes", opened_file()->size()}};
+}
+Json read_opened(const Job& job) {
+  std::string bytes(job.given["range"].at(1).get<std::size_t>(), '\0');
+  opened_file()->read(job.given["range"].at(0).get<std::uint64_t>(),
+                      std::as_writable_bytes(std::span(bytes.data(), bytes.size())));
+  return {{"body", encoded(bytes)}};
+}
+
 const std::map<std::string, Operation> kOperations = {{"sign", sign_one},
                                                       {"keys", show_keys},
                                                       {"refuse_keys", refuse_keys},
@@ -239,7 +274,11 @@ const std::map<std::string, Operation> kOperations = {{"sign", sign_one},
                                                       {"create", create_one},
                                                       {"abort", abort_one},
                                                       {"upload", upload_one},
-                                                      {"download", download_one}};
+                                                      {"download", download_one},
+                                                      {"list_files", list_files},
+                                                      {"status", show_status},
+                                                      {"open", open_file},
+                                                      {"read", read_opened}};
 
 Json reply_to(const Json& job, std::shared_ptr<Session>& session) {
   try {
@@ -251,6 +290,8 @@ Json reply_to(const Json& job, std::shared_ptr<Session>& session) {
             {"exit", exit_code(error.kind())},
             {"problem", name_of(error.problem())},
             {"code", error.code()}};
+  } catch (const storage::FileError& error) {
+    return {{"text", error.what()}, {"exit", exit_code(error.kind())}, {"errno", error.code()}};
   } catch (const Error& error) {
     return {{"text", error.what()}, {"exit", exit_code(error.kind())}};
   }

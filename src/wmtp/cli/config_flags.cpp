@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "wmtp/comm/launch/launch_env.h"
+#include "wmtp/models/remote/file_systems.h"
 
 namespace wmtp::cli {
 
@@ -33,7 +34,13 @@ config::LoadRequest ConfigFlags::request() const {
 }
 
 config::ResolvedConfig ConfigFlags::load() const {
-  return config::load_config(request());
+  return load_for_process(request());
+}
+
+config::ResolvedConfig load_for_process(const config::LoadRequest& request) {
+  config::ResolvedConfig resolved = config::load_config(request);
+  models::use_s3_settings(resolved.config.storage.s3, request.env);
+  return resolved;
 }
 
 }  // namespace wmtp::cli

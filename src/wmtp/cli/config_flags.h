@@ -22,4 +22,8 @@ struct ConfigFlags {
   config::ResolvedConfig load() const;  // throws config::ConfigError
 };
 
+// config::load_config; the section storage.s3 holds for the paths s3://... of this process from
+// then on.
+config::ResolvedConfig load_for_process(const config::LoadRequest& request);
+
 }  // namespace wmtp::cli

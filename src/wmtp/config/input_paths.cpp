@@ -15,7 +15,14 @@ bool is_surely_path(const std::string& text) {
          std::count(text.begin(), text.end(), '/') >= 2;
 }
 
+// What is in a bucket is looked for by who reads it.
+bool may_be_remote(const Row& row, const std::string& text) {
+  return text.starts_with("s3://") &&
+         (row.type.name.starts_with("model") || row.key == "checkpoint.resume");
+}
+
 bool must_be_there(const Row& row, const std::string& text) {
+  if (may_be_remote(row, text)) return false;
   if (row.type.name.starts_with("model")) return is_surely_path(text);
   return row.key != "checkpoint.resume" || (text != "auto" && text != "never");
 }

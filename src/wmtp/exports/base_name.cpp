@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "wmtp/core/file.h"
+#include "wmtp/models/remote/file_systems.h"
 #include "wmtp/tracking/run_files.h"
 
 namespace wmtp::exports {
@@ -46,6 +47,7 @@ fs::path whole(const fs::path& path) {
 }  // namespace
 
 std::string adapter_base_name(const fs::path& base, const fs::path& out) {
+  if (models::is_remote(base)) return base.string();
   const fs::path from = whole(out), to = whole(base);
   if (const auto name = hub_name(to)) return *name;
   const fs::path our_run = run_around(from), its_run = run_around(to);

@@ -13,6 +13,8 @@
 #include "wmtp/models/base_source.h"
 #include "wmtp/models/lora_settings.h"
 #include "wmtp/models/read_elements.h"
+#include "wmtp/models/remote/file_systems.h"
+#include "wmtp/models/remote/model_copy.h"
 #include "wmtp/models/run_paths.h"
 #include "wmtp/models/saved_config.h"
 #include "wmtp/storage/file_system.h"
@@ -31,7 +33,8 @@ namespace fs = std::filesystem;
 // The tensors of model/ of a checkpoint.
 class CheckpointWeights final : public weights::WeightSource {
  public:
-  explicit CheckpointWeights(const fs::path& folder) : reader_(files_, folder) {
+  explicit CheckpointWeights(const fs::path& folder)
+      : files_(files_of(folder)), reader_(*files_, folder) {
     reader_.check_presence();
     for (const auto& [name, record] : reader_.manifest().model_tensors) {
       weights::StoredTensor tensor;
@@ -59,7 +62,7 @@ class CheckpointWeights final : public weights::WeightSource {
   }
 
  private:
-  storage::LocalFileSystem files_;
+  std::shared_ptr<const storage::FileSystem> files_;
   mutable std::mutex mutex_;
   mutable checkpoint::CheckpointReader reader_;
   std::vector<weights::StoredTensor> tensors_;
@@ -128,7 +131,7 @@ BaseFiles files_of_base(config::Config config, const weights::Environment& envir
   BaseFiles found;
   try {
     if (policy.tokenizer_path)
-      found.tokenizer_folder = weights::locate_model(policy.tokenizer_path->text, environment);
+      found.tokenizer_folder = locate_tokenizer(policy.tokenizer_path->text, environment);
     if (model::find_preset(policy.path.text)) return found;
     const OpenedModel base = open_model(policy.path.text, environment);
     if (!policy.tokenizer_path) found.tokenizer_folder = base.folder.tokenizer_folder;
@@ -176,8 +179,7 @@ std::unique_ptr<weights::WeightSource> base_of(const OpenedModel& opened, config
 std::vector<fs::path> place_of_base(const std::string& base,
                                     const weights::Environment& environment) {
   try {
-    if (!model::find_preset(base))
-      return {resolve_model_path(weights::locate_model(base, environment))};
+    if (!model::find_preset(base)) return {resolve_model_path(locate(base, environment))};
   } catch (const Error&) {
   }
   return {};

@@ -9,6 +9,8 @@
 #include "wmtp/models/checkpoint_model.h"
 #include "wmtp/models/export_mark.h"
 #include "wmtp/models/python_checkpoint.h"
+#include "wmtp/models/remote/file_systems.h"
+#include "wmtp/models/remote/model_copy.h"
 #include "wmtp/models/run_paths.h"
 #include "wmtp/models/token_ids.h"
 #include "wmtp/weights/peft_config.h"
@@ -85,7 +87,7 @@ OpenedModel open_adapted(const fs::path& path, const weights::Environment& envir
   const std::string base = base_model.empty() ? base_of_adapter(path) : base_model;
   OpenedModel opened;
   try {
-    const fs::path base_path = weights::locate_model(base, environment);
+    const fs::path base_path = locate(base, environment);
     if (is_adapter_folder(base_path))
       throw Error(ErrorKind::config, "peft",
                   fmt::format("the base {} is itself an adapter", base_path.string()));
@@ -189,6 +191,13 @@ OpenedModel open_python_checkpoint(weights::ModelFolder file, const std::string&
   return with_python_checkpoint(std::move(base), std::move(file.weights), said);
 }
 
+// A folder in a bucket: `copy` has its small files, the weights stay where they are.
+OpenedModel open_remote(const fs::path& path, const fs::path& copy, const std::string& name) {
+  weights::ModelFolder folder = open_described(copy);
+  weights::use_remote_weights(folder, files_of(path), path);
+  return open_plain(std::move(folder), name);
+}
+
 OpenedModel open_other(const fs::path& path, const std::string& name,
                        const weights::Environment& environment, const std::string& base_model) {
   weights::ModelFolder folder = open_described(path);
@@ -204,10 +213,15 @@ OpenedModel open_other(const fs::path& path, const std::string& name,
 
 OpenedModel open_model(const std::string& name, const weights::Environment& environment,
                        const std::string& base_model) {
-  const fs::path path = resolve_model_path(weights::locate_model(name, environment));
-  OpenedModel opened = is_checkpoint(path)       ? open_checkpoint(path, environment, base_model)
-                       : is_adapter_folder(path) ? open_adapted(path, environment, base_model)
-                                                 : open_other(path, name, environment, base_model);
+  const fs::path path = resolve_model_path(locate(name, environment));
+  const bool is_saved = is_checkpoint(path);
+  const bool is_copied = is_remote(path) && !is_saved;
+  const fs::path place = is_copied ? copy_small_files(path) : path;
+  OpenedModel opened = is_saved                   ? open_checkpoint(path, environment, base_model)
+                       : is_adapter_folder(place) ? open_adapted(place, environment, base_model)
+                       : is_copied && base_model.empty()
+                           ? open_remote(path, place, name)
+                           : open_other(place, name, environment, base_model);
   opened.read_from.insert(opened.read_from.begin(), path);
   if (const auto mark = read_export_mark(path)) opened.step = mark->step;
   return opened;

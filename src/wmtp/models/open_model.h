@@ -32,7 +32,8 @@ struct OpenedModel {
 
 // A folder of transformers, of Meta, of the Python project, one of wmtp's exports, a checkpoint, a
 // run or a pointer to a checkpoint (run_paths.h), one weights file beside its configuration,
-// or "org/name" in the local Hugging Face cache. Reads headers only. With
+// or "org/name" in the local Hugging Face cache; folders also as s3://bucket/..., where weights are
+// safetensors. Reads headers only. With
 // weights, every tensor and shape is held against the configuration (weights/weight_check.h).
 // REQUIRES a configuration in the folder (Error config).
 // A PEFT folder is its base with the adapter upon it, unmerged. The base is `base_model`, or what

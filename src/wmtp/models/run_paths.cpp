@@ -9,6 +9,7 @@
 #include "wmtp/core/file.h"
 #include "wmtp/core/log.h"
 #include "wmtp/models/export_mark.h"
+#include "wmtp/models/remote/file_systems.h"
 
 namespace wmtp::models {
 namespace {
@@ -24,6 +25,7 @@ constexpr const char* kRunExport = "final";
 
 // "D/" is D; where a link leads is what is meant.
 fs::path plain_path(const fs::path& given) {
+  if (is_remote(given)) return plain_remote(given);
   fs::path path = given.lexically_normal();
   if (!path.has_filename() && path.has_parent_path()) path = path.parent_path();
   std::error_code error;
@@ -32,22 +34,15 @@ fs::path plain_path(const fs::path& given) {
   return error ? path : target;
 }
 
-bool is_folder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
-
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 std::optional<fs::path> pointed_to(const fs::path& path) {
   const std::string name = path.filename().string();
   const bool named_so =
       name.ends_with("-latest") || name.ends_with("-best") || name.ends_with("-final");
   if (!named_so) return std::nullopt;
-  std::string target = read_file(path, 4096, ErrorKind::config);
+  constexpr std::size_t kMaxBytes = 4096;
+  std::string target = is_remote(path) ? storage::read_text(*files_of(path), path.parent_path(),
+                                                            name, path.string(), kMaxBytes)
+                                       : read_file(path, kMaxBytes, ErrorKind::config);
   if (target.ends_with('\n')) target.pop_back();
   const fs::path place = path.parent_path() / target;
   if (!checkpoint::parse_checkpoint_name(target) || !is_checkpoint(place))
@@ -60,7 +55,7 @@ std::optional<fs::path> pointed_to(const fs::path& path) {
 std::vector<checkpoint::FoundCheckpoint> checkpoints_in(const fs::path& folder,
                                                         std::string_view model) {
   if (!is_folder(folder)) return {};
-  auto found = checkpoint::find_checkpoints(storage::LocalFileSystem(), folder, model);
+  auto found = checkpoint::find_checkpoints(*files_of(folder), folder, model);
   std::erase_if(found, [&](const auto& one) { return !is_checkpoint(folder / one.name); });
   return found;
 }
@@ -91,8 +86,10 @@ bool is_after(const fs::path& newest, const fs::path& final_export) {
 }  // namespace
 
 bool is_checkpoint(const fs::path& path) {
+  const fs::path manifest = path / checkpoint::kManifestFile;
+  if (is_remote(path)) return files_of(path)->status(manifest).kind == storage::FileKind::file;
   std::error_code ignored;
-  return fs::is_regular_file(path / checkpoint::kManifestFile, ignored);
+  return fs::is_regular_file(manifest, ignored);
 }
 
 std::optional<fs::path> resolve_checkpoint(const fs::path& given, std::string_view model) {
@@ -125,8 +122,8 @@ fs::path checkpoint_to_resume(const fs::path& path, std::string_view model) {
                  "checkpoint of checkpoint.save_dir");
   const auto name = checkpoint::parse_checkpoint_name(found->filename().string());
   if (!name) {
-    const auto manifest =
-        checkpoint::CheckpointReader(storage::LocalFileSystem(), *found).manifest();
+    const auto files = files_of(*found);
+    const auto manifest = checkpoint::CheckpointReader(*files, *found).manifest();
     refuse_place(
         fmt::format("{} is step {} of {} under another name", found->string(), manifest.step,
                     manifest.model),
@@ -147,9 +144,8 @@ fs::path checkpoints_folder(const fs::path& given) {
   if (!is_folder(path))
     refuse_place(fmt::format("{} is no folder", path.string()),
                  "name a run's folder, or the folder of its checkpoints (checkpoint.save_dir)");
-  const storage::LocalFileSystem files;
   const bool inside =
-      checkpoint::find_models(files, path).empty() && is_folder(path / kRunCheckpoints);
+      checkpoint::find_models(*files_of(path), path).empty() && is_folder(path / kRunCheckpoints);
   return inside ? path / kRunCheckpoints : path;
 }
 

@@ -3,6 +3,7 @@
 //   a checkpoint's folder               <model>-<N>steps, or any folder with a manifest
 //   a pointer file                      <model>-latest, -best, -final: the checkpoint it names
 //   a folder of checkpoints, or a run's (which has them in `checkpoints`): the newest
+// On a disk or in a bucket (s3://bucket/...), where errors of the storage are thrown too.
 #pragma once
 #include <filesystem>
 #include <optional>

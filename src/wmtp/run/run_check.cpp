@@ -12,6 +12,7 @@
 #include "wmtp/data/options_from_config.h"
 #include "wmtp/model/presets.h"
 #include "wmtp/models/open_model.h"
+#include "wmtp/models/remote/model_copy.h"
 #include "wmtp/models/trainable.h"
 #include "wmtp/run/data/run_data.h"
 
@@ -135,7 +136,7 @@ class RunChecker {
                   [&] {
                     const std::filesystem::path folder =
                         plan_ ? plan_->tokenizer_folder
-                        : own ? weights::locate_model(own->text, context_.environment)
+                        : own ? models::locate_tokenizer(own->text, context_.environment)
                               : policy_tokenizer_;
                     if (folder.empty() && !plan_)
                       return;  // its model could not be opened, which is told

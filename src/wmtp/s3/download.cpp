@@ -5,14 +5,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdlib>  // mkostemp
-#include <vector>
 
 #include "wmtp/core/printable.h"
-#include "wmtp/s3/file_part.h"
+#include "wmtp/s3/etag_check.h"
 #include "wmtp/s3/parallel.h"
 #include "wmtp/s3/part_plan.h"
 #include "wmtp/s3/range_sink.h"
@@ -21,9 +18,6 @@
 
 namespace wmtp::s3 {
 namespace {
-
-// The part sizes of this program, of AWS's tools and of other clients, in MiB.
-constexpr std::array<std::uint64_t, 10> kUsualPartSizes = {16, 8, 5, 10, 15, 32, 64, 100, 128, 256};
 
 // A file without its name yet: removed unless it is published.
 class NewFile {
@@ -68,44 +62,6 @@ class NewFile {
   bool is_published_ = false;
 };
 
-std::string etag_of_file(int file, const PartPlan& plan, bool is_composite) {
-  std::vector<Md5Digest> parts;
-  for (int number = 1; number <= plan.num_parts(); ++number)
-    parts.push_back(digest_part(file, plan.range_of(number)).md5);
-  return is_composite ? composite_etag(parts) : to_hex(parts.front());
-}
-
-enum class Verdict { same, different, unknown };
-
-// By parts of the sizes that are usual and give the number of them that the ETag says. Sizes that
-// nobody uses cannot be told from damage, so they are no proof against the file.
-Verdict compare_with_etag(int file, const ObjectFacts& facts, const Session& session) {
-  if (facts.has_opaque_etag) return Verdict::unknown;
-  const auto lower = [](std::string text) {
-    for (char& c : text)
-      if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
-    return text;
-  };
-  const std::string etag = lower(facts.etag);
-  if (is_md5_etag(etag)) {
-    const PartPlan whole{facts.bytes, std::max<std::uint64_t>(1, facts.bytes)};
-    const bool is_same = etag_of_file(file, whole, false) == etag;
-    return is_same ? Verdict::same : Verdict::different;
-  }
-  const auto num_parts = num_parts_of_etag(etag);
-  if (!num_parts) return Verdict::unknown;
-  std::vector<std::uint64_t> sizes = {
-      plan_parts(facts.bytes, session.options().part_bytes).part_bytes};
-  for (const std::uint64_t mebibytes : kUsualPartSizes)
-    sizes.push_back(plan_parts(facts.bytes, mebibytes * kMebibyte).part_bytes);
-  for (const std::uint64_t size : sizes) {
-    const PartPlan plan{facts.bytes, size};
-    if (plan.num_parts() == *num_parts && etag_of_file(file, plan, true) == etag)
-      return Verdict::same;
-  }
-  return Verdict::unknown;
-}
-
 }  // namespace
 
 DownloadResult download_file(const std::shared_ptr<Session>& session, std::string_view name,
@@ -126,14 +82,14 @@ DownloadResult download_file(const std::shared_ptr<Session>& session, std::strin
       });
       bucket.get_range(name, range, sink);
     });
-  const Verdict verdict = compare_with_etag(file.get(), *facts, *session);
-  if (verdict == Verdict::different)
+  const EtagVerdict verdict = compare_with_etag(file.get(), *facts, *session);
+  if (verdict == EtagVerdict::different)
     throw S3Error(Problem::bad_digest, 200, "",
                   fmt::format("the bytes of {} do not have the MD5 that it says (ETag \"{}\")",
                               shown, printable(facts->etag)),
                   "damaged on the way, or by the server");
   file.publish();
-  return {facts->bytes, facts->etag, verdict == Verdict::same};
+  return {facts->bytes, facts->etag, verdict == EtagVerdict::same};
 }
 
 }  // namespace wmtp::s3

@@ -6,6 +6,7 @@
 #include "wmtp/core/file.h"
 #include "wmtp/core/log.h"
 #include "wmtp/core/suggest.h"
+#include "wmtp/weights/ranged/ranged_source.h"
 #include "wmtp/weights/sha256_sums.h"
 #include "wmtp/weights/torch_file.h"
 #include "wmtp/weights/weight_index.h"
@@ -175,9 +176,20 @@ void add_weights_file(ModelFolder& folder, std::string_view name) {
   storage::check_relative_name(name, folder.config_file.string());
   std::vector<std::unique_ptr<WeightSource>> parts;
   parts.push_back(std::move(folder.weights));
-  parts.push_back(std::make_unique<SafetensorsSource>(
-      SafetensorsFile(map_beneath(folder.folder, name, folder.config_file.string()))));
+  const std::string origin = folder.config_file.string();
+  if (folder.remote_files)
+    parts.push_back(open_ranged_file(*folder.remote_files, folder.remote_folder, name, origin));
+  else
+    parts.push_back(std::make_unique<SafetensorsSource>(
+        SafetensorsFile(map_beneath(folder.folder, name, origin))));
   folder.weights = join(std::move(parts));
+}
+
+void use_remote_weights(ModelFolder& folder, std::shared_ptr<const storage::FileSystem> files,
+                        const fs::path& remote) {
+  folder.weights = open_ranged_weights(*files, remote);
+  folder.remote_files = std::move(files);
+  folder.remote_folder = remote;
 }
 
 fs::path locate_model(const std::string& name, const Environment& environment) {

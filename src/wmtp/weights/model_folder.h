@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "wmtp/storage/file_system.h"
 #include "wmtp/weights/torch_checkpoint.h"
 #include "wmtp/weights/weight_source.h"
 
@@ -25,6 +26,10 @@ struct ModelFolder {
   bool meta_names = false;                // layers.N.attention.wq..., rows interleaved
   // Of a training checkpoint of the Python project given as a file: what it says of itself.
   std::optional<TorchCheckpoint> torch_checkpoint;
+  // Of a folder in a bucket: where its weights are read in ranges (ranged/ranged_source.h).
+  // `folder` is then a copy of its small files.
+  std::shared_ptr<const storage::FileSystem> remote_files;
+  std::filesystem::path remote_folder;
 };
 
 // Opens what is there, headers only: transformers' files (single before index before .bin), Meta's
@@ -37,6 +42,10 @@ ModelFolder open_model_folder(const std::filesystem::path& path);
 // Looks for the configuration in folder.folder. Already done for folders; a weights file by itself
 // has none until the caller says that what lies beside it describes it.
 void find_config(ModelFolder& folder);
+
+// Weights from the folder of a bucket, whose small files the opened one holds.
+void use_remote_weights(ModelFolder& folder, std::shared_ptr<const storage::FileSystem> files,
+                        const std::filesystem::path& remote);
 
 // Adds the tensors of another safetensors file of the folder, named by its configuration (extra
 // heads, value head).

@@ -80,6 +80,9 @@ class CheckpointReader {
   std::size_t num_open_ = 0;
 };
 
+// BLOCKS: of all bytes, as the manifest has it.
+std::string sha256_of(const storage::InputFile& input);
+
 // Everything that is wrong with the checkpoint, at most one entry a file; empty: it is whole.
 // Failures of the storage and foreign checkpoints throw.
 std::vector<Damage> find_damage(const storage::FileSystem& files,

@@ -11,18 +11,6 @@ namespace {
 
 constexpr std::size_t kHashedPieceBytes = std::size_t{1} << 20;
 
-std::string sha256_of(const storage::InputFile& input) {
-  Sha256 hash;
-  std::vector<std::byte> block(std::min<std::uint64_t>(kHashedPieceBytes, input.size()));
-  for (std::uint64_t at = 0; at < input.size(); at += block.size()) {
-    const auto piece = std::span(block).first(
-        static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), input.size() - at)));
-    input.read(at, piece);
-    hash.update(piece);
-  }
-  return to_hex(hash.finish());
-}
-
 // Largest first, each to the share that has least so far; the same on every rank.
 std::vector<const FileRecord*> files_of_share(const Manifest& manifest, int share, int num_shares) {
   std::vector<const FileRecord*> by_size, mine;
@@ -39,6 +27,18 @@ std::vector<const FileRecord*> files_of_share(const Manifest& manifest, int shar
 }
 
 }  // namespace
+
+std::string sha256_of(const storage::InputFile& input) {
+  Sha256 hash;
+  std::vector<std::byte> block(std::min<std::uint64_t>(kHashedPieceBytes, input.size()));
+  for (std::uint64_t at = 0; at < input.size(); at += block.size()) {
+    const auto piece = std::span(block).first(
+        static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), input.size() - at)));
+    input.read(at, piece);
+    hash.update(piece);
+  }
+  return to_hex(hash.finish());
+}
 
 void CheckpointReader::check_file(const FileRecord& file, Verify level) {
   if (!file.is_shard()) text(file.path);

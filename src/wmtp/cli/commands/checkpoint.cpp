@@ -10,13 +10,16 @@ void add_checkpoint(CLI::App& app, Session& session) {
   command->footer(
       "  wmtp checkpoint list runs/demo\n"
       "  wmtp checkpoint verify runs/demo --all\n"
-      "  wmtp checkpoint export runs/demo --format hf --out exported");
+      "  wmtp checkpoint export runs/demo --format hf --out exported\n"
+      "  wmtp checkpoint push runs/demo s3://bucket/checkpoints/demo");
   add_checkpoint_list(*command, session);
   add_checkpoint_inspect(*command, session);
   add_checkpoint_export(*command, session);
   add_checkpoint_merge_lora(*command, session);
   add_checkpoint_verify(*command, session);
   add_checkpoint_prune(*command, session);
+  add_checkpoint_push(*command, session);
+  add_checkpoint_pull(*command, session);
 }
 
 }  // namespace wmtp::cli

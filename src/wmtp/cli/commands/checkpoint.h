@@ -11,6 +11,8 @@ void add_checkpoint_inspect(CLI::App& checkpoint, Session& session);
 void add_checkpoint_merge_lora(CLI::App& checkpoint, Session& session);
 void add_checkpoint_list(CLI::App& checkpoint, Session& session);
 void add_checkpoint_prune(CLI::App& checkpoint, Session& session);
+void add_checkpoint_pull(CLI::App& checkpoint, Session& session);
+void add_checkpoint_push(CLI::App& checkpoint, Session& session);
 void add_checkpoint_verify(CLI::App& checkpoint, Session& session);
 
 // `inspect` of a folder that a run saved.

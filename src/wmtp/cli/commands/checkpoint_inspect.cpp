@@ -11,6 +11,8 @@
 #include "wmtp/core/error.h"
 #include "wmtp/models/adapter_folder.h"
 #include "wmtp/models/open_model.h"
+#include "wmtp/models/remote/file_systems.h"
+#include "wmtp/models/remote/model_copy.h"
 #include "wmtp/models/run_paths.h"
 #include "wmtp/weights/peft_config.h"
 #include "wmtp/weights/safetensors_tensor.h"
@@ -139,7 +141,7 @@ int inspect_adapter(const std::filesystem::path& folder, const WeightsFlags& fla
 
 int inspect(const WeightsFlags& flags, const Session& session) {
   const std::filesystem::path path =
-      models::resolve_model_path(weights::locate_model(flags.path, comm::process_environment()));
+      models::resolve_model_path(models::locate(flags.path, comm::process_environment()));
   if (models::is_checkpoint(path)) {
     if (flags.raw)
       throw Error(ErrorKind::config, "checkpoint",
@@ -147,8 +149,11 @@ int inspect(const WeightsFlags& flags, const Session& session) {
                   "--raw is for model folders and weights files");
     return inspect_saved(path, flags.tensors, session);
   }
-  if (models::is_adapter_folder(path)) return inspect_adapter(path, flags, session);
-  weights::ModelFolder folder = weights::open_model_folder(path);
+  const bool is_copied = models::is_remote(path);
+  const std::filesystem::path place = is_copied ? models::copy_small_files(path) : path;
+  if (models::is_adapter_folder(place)) return inspect_adapter(place, flags, session);
+  weights::ModelFolder folder = weights::open_model_folder(place);
+  if (is_copied) weights::use_remote_weights(folder, models::files_of(path), path);
   const bool as_model = !flags.raw && folder.config_format != weights::ConfigFormat::none;
   if (as_model) {
     models::OpenedModel model = models::open_model(path.string(), comm::process_environment());

@@ -5,6 +5,7 @@
 #include "wmtp/checkpoint/format/trainer_state.h"
 #include "wmtp/checkpoint/load/reader.h"
 #include "wmtp/cli/commands/checkpoint.h"
+#include "wmtp/models/remote/file_systems.h"
 
 namespace wmtp::cli {
 namespace {
@@ -54,8 +55,8 @@ ordered_json summary(const std::filesystem::path& folder, const Manifest& manife
 }  // namespace
 
 int inspect_saved(const std::filesystem::path& folder, bool tensors, const Session& session) {
-  const storage::LocalFileSystem files;
-  checkpoint::CheckpointReader reader(files, folder);
+  const auto files = models::files_of(folder);
+  checkpoint::CheckpointReader reader(*files, folder);
   reader.check_presence();
   const Json state =
       checkpoint::parse_trainer_state(reader.text(checkpoint::kTrainerStateFile),

@@ -7,6 +7,7 @@
 
 #include "wmtp/checkpoint/load/listing.h"
 #include "wmtp/cli/commands/checkpoint.h"
+#include "wmtp/models/remote/file_systems.h"
 #include "wmtp/models/run_paths.h"
 
 namespace wmtp::cli {
@@ -70,10 +71,10 @@ void emit_list(const std::vector<ListedCheckpoint>& found, const std::vector<Set
 }
 
 int list(const std::string& path, const Session& session) {
-  const storage::LocalFileSystem files;
   const std::filesystem::path folder = models::checkpoints_folder(path);
-  const auto found = checkpoint::list_checkpoints(files, folder);
-  const auto aside = checkpoint::list_set_aside(files, folder);
+  const auto files = models::files_of(folder);
+  const auto found = checkpoint::list_checkpoints(*files, folder);
+  const auto aside = checkpoint::list_set_aside(*files, folder);
   if (session.json) {
     emit_list(found, aside);
     emit_json(
@@ -95,11 +96,13 @@ void add_checkpoint_list(CLI::App& checkpoint, Session& session) {
   auto folder = std::make_shared<std::string>(".");
   command
       ->add_option("dir", *folder,
-                   "A run's folder or one of checkpoints (checkpoint.save_dir); default: this one")
+                   "A run's folder or one of checkpoints (checkpoint.save_dir), also s3://...; "
+                   "default: this one")
       ->type_name("DIR");
   command->footer(
       "  wmtp checkpoint list runs/demo\n"
-      "  wmtp --json checkpoint list /data/checkpoints");
+      "  wmtp --json checkpoint list /data/checkpoints\n"
+      "  wmtp checkpoint list s3://bucket/checkpoints/demo");
   command->callback(
       [folder, &session] { session.run = [folder, &session] { return list(*folder, session); }; });
 }

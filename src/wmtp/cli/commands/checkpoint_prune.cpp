@@ -8,6 +8,7 @@
 #include "wmtp/checkpoint/save/retention.h"
 #include "wmtp/cli/commands/checkpoint.h"
 #include "wmtp/core/error.h"
+#include "wmtp/models/remote/file_systems.h"
 #include "wmtp/models/run_paths.h"
 
 namespace wmtp::cli {
@@ -66,6 +67,10 @@ void show_event(const PruneEvent& event, bool dry_run, const Session& session) {
 
 // Among the checkpoints of a folder one is no wish: it would seem to be the one that goes.
 std::filesystem::path folder_to_prune(const std::filesystem::path& path) {
+  if (models::is_remote(path))
+    throw Error(ErrorKind::config, "checkpoint",
+                fmt::format("{} is not on a disk; prune removes nothing from S3", path.string()),
+                "remove whole checkpoints there with the tools of S3, manifest.json first");
   std::error_code ignored;
   const bool is_one =
       models::is_checkpoint(path) || std::filesystem::is_regular_file(path, ignored);

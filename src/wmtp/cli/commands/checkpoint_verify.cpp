@@ -7,6 +7,7 @@
 #include "wmtp/checkpoint/load/reader.h"
 #include "wmtp/cli/commands/checkpoint.h"
 #include "wmtp/core/error.h"
+#include "wmtp/models/remote/file_systems.h"
 #include "wmtp/models/run_paths.h"
 
 namespace wmtp::cli {
@@ -19,8 +20,8 @@ struct VerifyFlags {
 
 // Every byte against both of its checksums. Returns the number of damaged files.
 std::size_t verify_one(const std::filesystem::path& folder, const Session& session) {
-  const storage::LocalFileSystem files;
-  const auto found = checkpoint::find_damage(files, folder, checkpoint::Verify::full);
+  const auto found =
+      checkpoint::find_damage(*models::files_of(folder), folder, checkpoint::Verify::full);
   for (const checkpoint::Damage& damage : found)
     if (session.json)
       emit_json("damage",
@@ -41,8 +42,9 @@ std::size_t verify_one(const std::filesystem::path& folder, const Session& sessi
 std::filesystem::path the_one(const std::filesystem::path& path) {
   const auto found = models::resolve_checkpoint(path);
   std::error_code ignored;
-  const bool names_one = found && (!std::filesystem::is_directory(path, ignored) ||
-                                   std::filesystem::equivalent(*found, path, ignored));
+  const bool names_one =
+      found && (!models::is_folder(path) || *found == models::plain_remote(path) ||
+                std::filesystem::equivalent(*found, path, ignored));
   if (names_one) return *found;
   throw Error(
       ErrorKind::config, "checkpoint",
@@ -54,7 +56,7 @@ std::filesystem::path the_one(const std::filesystem::path& path) {
 std::vector<std::filesystem::path> all_of(const std::filesystem::path& path) {
   const std::filesystem::path folder = models::checkpoints_folder(path);
   std::vector<std::filesystem::path> folders;
-  for (const auto& found : checkpoint::find_checkpoints(storage::LocalFileSystem(), folder, ""))
+  for (const auto& found : checkpoint::find_checkpoints(*models::files_of(folder), folder, ""))
     folders.push_back(folder / found.name);
   if (folders.empty())
     throw Error(ErrorKind::config, "checkpoint",
@@ -82,7 +84,8 @@ void add_checkpoint_verify(CLI::App& checkpoint, Session& session) {
   command
       ->add_option(
           "path", flags->path,
-          "A checkpoint or a pointer to one; with --all a run's folder or a folder of them")
+          "A checkpoint or a pointer to one; with --all a run's folder or a folder of them; also "
+          "s3://...")
       ->required()
       ->type_name("PATH");
   command->add_flag("--all", flags->all, "Every checkpoint in the folder");

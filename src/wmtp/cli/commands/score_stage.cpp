@@ -17,7 +17,7 @@ config::ResolvedConfig load_for_score(const ScoreFlags& flags, int world) {
   if (!flags.device.empty())
     request.flags.emplace_back("--device", "runtime.device=" + flags.device);
   request.world_size = world;
-  return config::load_config(request);
+  return load_for_process(request);
 }
 
 run::StageScoreOptions stage_options(const ScoreFlags& flags) {

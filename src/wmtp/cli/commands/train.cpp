@@ -50,7 +50,7 @@ config::ResolvedConfig load_run(const TrainFlags& flags, int world) {
   set("--max-steps", "training.max_steps",
       flags.max_steps > 0 ? std::to_string(flags.max_steps) : "");
   request.world_size = world;
-  return config::load_config(request);
+  return load_for_process(request);
 }
 
 // environment.json: what a reader of the run's numbers wants to know beside them.

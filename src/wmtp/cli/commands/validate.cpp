@@ -62,7 +62,7 @@ config::ResolvedConfig load_validated(const ValidateFlags& flags, const std::str
   request.file = file;
   request.check_paths = check_paths;
   if (flags.world_size > 0) request.world_size = flags.world_size;
-  return config::load_config(request);
+  return load_for_process(request);
 }
 
 // Paths that do not exist are found with the rules, what else is wrong with files after them: both

@@ -117,6 +117,10 @@ void check_run_rules(const RuleContext& context) {
   check_batches(context);
   check_scheduler(context);
   check_precision(context);
+  if (config.checkpoint.save_dir.native().starts_with("s3://"))
+    context.fail({"checkpoint.save_dir"},
+                 "checkpoints are saved to a disk; checkpoint.s3_upload copies each one to "
+                 "storage.s3, and `wmtp checkpoint push` copies one by hand");
   if (config.checkpoint.s3_upload && config.storage.s3.bucket.empty())
     context.fail({"checkpoint.s3_upload", "storage.s3.bucket"}, "needs storage.s3.bucket");
   if (config.checkpoint.export_on_finish == ExportFormat::peft && !config.training.use_lora)

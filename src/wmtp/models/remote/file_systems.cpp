@@ -7,8 +7,8 @@
 
 #include "wmtp/comm/launch/launch_env.h"
 #include "wmtp/models/remote/s3_options.h"
-#include "wmtp/s3/location.h"
 #include "wmtp/s3/files/s3_file_system.h"
+#include "wmtp/s3/location.h"
 
 namespace wmtp::models {
 namespace {
@@ -19,12 +19,17 @@ namespace fs = std::filesystem;
 class Buckets {
  public:
   std::shared_ptr<storage::FileSystem> open(const std::string& uri) {
-    const std::lock_guard lock(mutex_);
-    s3::Options options = s3_options_at(uri, section_, environment_);
+    s3::Options options = options_at(uri);
     options.prefix.clear();
+    const std::lock_guard lock(mutex_);
     std::shared_ptr<storage::FileSystem>& files = opened_[options.bucket];
     if (!files) files = std::make_shared<s3::S3FileSystem>(s3::open_session(std::move(options)));
     return files;
+  }
+
+  s3::Options options_at(const std::string& uri) {
+    const std::lock_guard lock(mutex_);
+    return s3_options_at(uri, section_, environment_);
   }
 
   void use(const config::S3& section, const http::Environment& environment) {
@@ -64,6 +69,10 @@ std::shared_ptr<storage::FileSystem> files_of(const fs::path& path) {
 
 void use_s3_settings(const config::S3& section, const http::Environment& environment) {
   buckets().use(section, environment);
+}
+
+s3::Options settings_at(const std::string& uri) {
+  return buckets().options_at(uri);
 }
 
 fs::path plain_remote(const fs::path& path) {

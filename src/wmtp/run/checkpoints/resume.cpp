@@ -13,6 +13,7 @@
 #include "wmtp/core/log.h"
 #include "wmtp/models/base_fingerprint.h"
 #include "wmtp/models/read_elements.h"
+#include "wmtp/models/remote/file_systems.h"
 #include "wmtp/models/run_paths.h"
 
 namespace wmtp::run {
@@ -42,9 +43,10 @@ void look_for_path(checkpoint::ChooseRequest& request, const std::filesystem::pa
 }
 
 // A run that begins before checkpoints of its own folder leaves them in the way of --resume auto.
-void warn_of_later(const storage::FileSystem& files, const FindRequest& find, std::int64_t step) {
+void warn_of_later(const FindRequest& find, std::int64_t step) {
   const auto& save_dir = find.config.checkpoint.save_dir;
-  const auto found = checkpoint::find_checkpoints(files, save_dir, find.model);
+  const auto found =
+      checkpoint::find_checkpoints(*models::files_of(save_dir), save_dir, find.model);
   if (!found.empty() && found.front().step > step)
     log::warn(
         "checkpoint",
@@ -54,10 +56,10 @@ void warn_of_later(const storage::FileSystem& files, const FindRequest& find, st
 }
 
 FoundState read_state(const std::filesystem::path& folder, const checkpoint::Choice& choice) {
-  static storage::LocalFileSystem local;  // stateless; outlives every reader
   FoundState found;
   found.name = choice.name;
-  found.reader = std::make_unique<checkpoint::CheckpointReader>(local, folder / choice.name);
+  found.files = models::files_of(folder);
+  found.reader = std::make_unique<checkpoint::CheckpointReader>(*found.files, folder / choice.name);
   found.state = saved_state_from_json(checkpoint::parse_trainer_state(
       found.reader->text(checkpoint::kTrainerStateFile), choice.name));
   if (found.state.train.step != choice.step)
@@ -71,21 +73,22 @@ FoundState read_state(const std::filesystem::path& folder, const checkpoint::Cho
 
 std::optional<FoundState> find_state(const FindRequest& find, comm::ProcessGroupSession& session) {
   const config::ResumeFrom& resume = find.config.checkpoint.resume;
-  storage::LocalFileSystem files;
+  const auto own_files = models::files_of(find.config.checkpoint.save_dir);
+  const auto files = resume.kind == ResumeKind::path ? models::files_of(resume.path) : own_files;
   StoreExchange vote(session.store(), "choose");
   if (resume.kind != ResumeKind::automatic && session.launch().restart_count > 0) {
-    checkpoint::ChooseRequest own = choose_request(find, files, vote, session);
+    checkpoint::ChooseRequest own = choose_request(find, *own_files, vote, session);
     own.of_run = find.run_id;
     own.attempt += "-own";
     if (const auto choice = checkpoint::choose_checkpoint(own))
       return read_state(own.save_dir, *choice);
   }
-  checkpoint::ChooseRequest request = choose_request(find, files, vote, session);
+  checkpoint::ChooseRequest request = choose_request(find, *files, vote, session);
   std::optional<checkpoint::Choice> choice;
   if (resume.kind == ResumeKind::path) look_for_path(request, resume.path);
   if (resume.kind != ResumeKind::never) choice = checkpoint::choose_checkpoint(request);
   if (resume.kind != ResumeKind::automatic && session.rank() == 0)
-    warn_of_later(files, find, choice ? choice->step : 0);
+    warn_of_later(find, choice ? choice->step : 0);
   if (!choice) return std::nullopt;
   FoundState found = read_state(request.save_dir, *choice);
   std::error_code ignored;

@@ -23,6 +23,7 @@ struct FoundState {
   std::string name;
   bool in_save_dir = true;  // false: --resume named one elsewhere
   SavedState state;
+  std::shared_ptr<const storage::FileSystem> files;  // that it is read from
   std::unique_ptr<checkpoint::CheckpointReader> reader;
 };
 

@@ -8,6 +8,7 @@
 #include "wmtp/model/init_weights.h"
 #include "wmtp/models/base_source.h"
 #include "wmtp/models/lora_settings.h"
+#include "wmtp/models/remote/model_copy.h"
 #include "wmtp/run/plan/fit_memory.h"
 #include "wmtp/run/plan/from_config.h"
 
@@ -134,7 +135,7 @@ ModelPlan plan_model(const config::Config& config, const RunContext& context) {
   plan.generation_config = source.generation_config;
   if (!source.read_from.empty()) plan.base_folder = source.read_from.front();
   const auto& tokenizer = config.models.policy.tokenizer_path;
-  plan.tokenizer_folder = tokenizer ? weights::locate_model(tokenizer->text, context.environment)
+  plan.tokenizer_folder = tokenizer ? models::locate_tokenizer(tokenizer->text, context.environment)
                                     : source.tokenizer_folder;
   plan.predicts = !is_critic(config);
   training::AssembleOptions& assemble = plan.assemble;

@@ -8,6 +8,7 @@
 #include "wmtp/checkpoint/load/reader.h"
 #include "wmtp/core/error.h"
 #include "wmtp/models/merged_source.h"
+#include "wmtp/models/remote/file_systems.h"
 #include "wmtp/models/run_paths.h"
 #include "wmtp/run/checkpoints/trainer_state.h"
 
@@ -44,8 +45,8 @@ parallel::ReadParam over_run(const models::ModelSource& source, const parallel::
 }
 
 std::optional<weighting::EmaState> saved_tracker(const std::filesystem::path& folder) {
-  storage::LocalFileSystem files;
-  checkpoint::CheckpointReader reader(files, folder);
+  const auto files = models::files_of(folder);
+  checkpoint::CheckpointReader reader(*files, folder);
   return saved_state_from_json(
              checkpoint::parse_trainer_state(reader.text(checkpoint::kTrainerStateFile),
                                              folder.filename().string()))

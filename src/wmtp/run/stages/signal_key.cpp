@@ -11,6 +11,7 @@
 #include "wmtp/core/log.h"
 #include "wmtp/model/hf_config.h"
 #include "wmtp/model/presets.h"
+#include "wmtp/models/remote/file_systems.h"
 #include "wmtp/storage/atomic_file.h"
 
 namespace wmtp::run {
@@ -32,7 +33,9 @@ DType stored(const FrozenPlan& frozen) {
 
 // Names, sizes and times of the model's files; empty where it is not made of files of one folder.
 std::string listing(const FrozenPlan& frozen, const weights::Environment& environment) {
-  if (model::find_preset(frozen.path) || !frozen.source.base_model.empty()) return "";
+  if (model::find_preset(frozen.path) || !frozen.source.base_model.empty() ||
+      models::is_remote(frozen.path))
+    return "";
   const fs::path path = weights::locate_model(frozen.path, environment);
   std::vector<fs::path> files;
   if (!fs::is_directory(path))

@@ -82,8 +82,8 @@ S3FileSystem::Listing S3FileSystem::read_listing(const std::string& folder_key,
   const std::string prefix = folder_key.empty() ? "" : folder_key + "/";
   std::string token;
   for (int num_pages = 1;; ++num_pages) {
-    const ObjectPage page = connections_->with(
-        [&](Bucket& bucket) { return bucket.list(prefix, "/", token); });
+    const ObjectPage page =
+        connections_->with([&](Bucket& bucket) { return bucket.list(prefix, "/", token); });
     for (const ObjectEntry& object : page.objects)
       if (const std::string name = object.key.substr(prefix.size()); is_plain_name(name))
         listing.entries.emplace(

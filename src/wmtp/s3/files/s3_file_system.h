@@ -13,7 +13,7 @@
 
 namespace wmtp::s3 {
 
-// Paths are s3://bucket/key. Errors as throw_as_file_error (files/s3_input.h) has them; calls that would
+// Paths are s3://bucket/key. Errors as throw_as_file_error (s3_input.h) has them; calls that would
 // write are FileError EROFS. THREADS: any.
 class S3FileSystem final : public storage::FileSystem {
  public:
@@ -54,7 +54,7 @@ class S3FileSystem final : public storage::FileSystem {
   Entry ask(const std::string& key) const;
 
   std::shared_ptr<Connections> connections_;
-  mutable std::mutex mutex_;  // of the map
+  mutable std::mutex mutex_;                                            // of the map
   mutable std::map<std::string, std::shared_ptr<const Listing>> kept_;  // by the folder's key
 };
 

@@ -11,13 +11,13 @@
 namespace wmtp::s3 {
 namespace {
 
-constexpr std::size_t kReadAheadBytes = kMebibyte;
+// A checkpoint of many shards has as many of these buffers, so they stay small.
+constexpr std::size_t kLeastAheadBytes = kMebibyte, kMostAheadBytes = 4 * kMebibyte;
 constexpr int kRangeNotSatisfiable = 416;
 
 int errno_of(const S3Error& error) {
   switch (error.problem()) {
     case Problem::not_found:
-    case Problem::no_bucket:
       return ENOENT;
     case Problem::denied:
       return EACCES;
@@ -70,16 +70,17 @@ void S3Input::fetch(std::uint64_t offset, std::span<std::byte> out) const {
 
 void S3Input::read(std::uint64_t offset, std::span<std::byte> out) const {
   if (offset > size() || out.size() > size() - offset)
-    throw storage::FileError(
-        EIO, {fmt::format("{}: bytes {} to {} lie beyond its end, {}",
-                          connections_->session().location().shown(key_), offset,
-                          offset + out.size(), size())});
-  if (out.size() >= kReadAheadBytes) return fetch(offset, out);
+    throw storage::FileError(EIO, {fmt::format("{}: bytes {} to {} lie beyond its end, {}",
+                                               connections_->session().location().shown(key_),
+                                               offset, offset + out.size(), size())});
+  if (out.size() >= kMostAheadBytes) return fetch(offset, out);
   const std::lock_guard lock(mutex_);
-  const bool is_ahead =
-      offset >= ahead_begin_ && offset + out.size() <= ahead_begin_ + ahead_.size();
-  if (!is_ahead) {
-    std::vector<std::byte> bytes(std::min<std::uint64_t>(kReadAheadBytes, size() - offset));
+  const std::uint64_t ahead_end = ahead_begin_ + ahead_.size();
+  if (offset < ahead_begin_ || offset + out.size() > ahead_end) {
+    const bool reads_on = !ahead_.empty() && offset >= ahead_begin_ && offset <= ahead_end;
+    num_ahead_ = reads_on ? std::min(2 * num_ahead_, kMostAheadBytes) : kLeastAheadBytes;
+    std::vector<std::byte> bytes(
+        std::min<std::uint64_t>(std::max(num_ahead_, out.size()), size() - offset));
     fetch(offset, bytes);
     ahead_ = std::move(bytes);
     ahead_begin_ = offset;

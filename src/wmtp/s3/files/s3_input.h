@@ -12,7 +12,7 @@ namespace wmtp::s3 {
 
 // What the calls of S3 throw, as the errors of a file system: nothing there ENOENT, not allowed
 // EACCES, replaced meanwhile ESTALE, no answer EIO; each with the server's words and the hint.
-// Errors of the settings (keys, region) stay what they are. REQUIRES a caught exception.
+// Errors of the settings (keys, region, bucket) stay what they are. REQUIRES a caught exception.
 [[noreturn]] void throw_as_file_error();
 
 // THREADS: any.
@@ -23,7 +23,7 @@ class S3Input final : public storage::InputFile {
       : connections_(std::move(connections)), key_(std::move(key)), facts_(std::move(facts)) {}
 
   std::uint64_t size() const override { return facts_.bytes; }
-  // Small reads take what lies behind them along (1 MiB), so that reading on asks the server once.
+  // Small reads take what lies behind them along: 1 MiB, and up to 4 MiB where they read on.
   void read(std::uint64_t offset, std::span<std::byte> out) const override;
 
  private:
@@ -32,9 +32,10 @@ class S3Input final : public storage::InputFile {
   std::shared_ptr<Connections> connections_;
   std::string key_;
   ObjectFacts facts_;
-  mutable std::mutex mutex_;  // of the two below
+  mutable std::mutex mutex_;  // of the three below
   mutable std::vector<std::byte> ahead_;
   mutable std::uint64_t ahead_begin_ = 0;
+  mutable std::size_t num_ahead_ = 0;  // bytes that were last asked for
 };
 
 }  // namespace wmtp::s3
