@@ -239,6 +239,20 @@ TEST_F(InertKeysTest, WhatASwitchTurnsOffMayStay) {
               IsEmpty());
 }
 
+TEST_F(InertKeysTest, APrefixNeedsABucketAndSomeKeysOfS3AreForUploadsAlone) {
+  EXPECT_THAT(load(minimal(), {"storage.s3.region=x", "storage.s3.prefix=y"}).notices,
+              ElementsAre("storage.s3.prefix is ignored: storage.s3.bucket is empty"));
+  EXPECT_THAT(load(minimal(), {"storage.s3.bucket=b", "storage.s3.keep=2", "storage.s3.region=x",
+                               "checkpoint.upload_wait_s=5"})
+                  .notices,
+              ElementsAre("checkpoint.upload_wait_s is ignored: checkpoint.s3_upload is off",
+                          "storage.s3.keep is ignored: checkpoint.s3_upload is off"));
+  EXPECT_THAT(load(minimal(), {"storage.s3.bucket=b", "storage.s3.keep=2",
+                               "checkpoint.s3_upload=true", "checkpoint.upload_wait_s=5"})
+                  .notices,
+              IsEmpty());
+}
+
 class ShapeFieldsTest : public ConfigTest {};
 
 TEST_F(ShapeFieldsTest, AreCheckedByName) {
@@ -258,22 +272,20 @@ TEST_F(ShapeFieldsTest, AreCheckedByName) {
 class AvailabilityTest : public ConfigTest {};
 
 TEST_F(AvailabilityTest, OnlyDefaultsOfKeysThatNothingActsOn) {
-  EXPECT_THAT(problems(minimal(), {"storage.s3.retries=8", "storage.s3.concurrency=5",
-                                   "storage.s3.prefix=checkpoints/run", "storage.s3.region=x"}),
-              ElementsAre("--override 2: storage.s3.concurrency: not available in this version "
-                          "(only its default, 4, "
-                          "is accepted)",
-                          "--override 4: storage.s3.region: not available in this version (only "
-                          "its default, \"\", "
-                          "is accepted)"));
+  EXPECT_THAT(problems(minimal(), {"runtime.grace_s=90", "runtime.stop_before_end_s=5",
+                                   "runtime.deterministic=true"}),
+              ElementsAre("--override 2: runtime.stop_before_end_s: not available in this version "
+                          "(only its default, null, is accepted)",
+                          "--override 3: runtime.deterministic: not available in this version "
+                          "(only its default, false, is accepted)"));
   EXPECT_THAT(
       problems(minimal(), {"runtime.device=mps", "training.optimizer.precision=int8"}),
       ElementsAre(
           "--override 1: runtime.device: \"mps\" is not available in this version",
           "--override 2: training.optimizer.precision: \"int8\" is not available in this version"));
-  EXPECT_THAT(problems(minimal("storage: {s3: {retries: 9}}\n")),
-              ElementsAre("stage.yaml:5:25: storage.s3.retries: not available in this version "
-                          "(only its default, 8, is accepted)"));
+  EXPECT_THAT(problems(minimal("runtime: {grace_s: 9}\n")),
+              ElementsAre("stage.yaml:5:20: runtime.grace_s: not available in this version "
+                          "(only its default, 90, is accepted)"));
 }
 
 class UnknownKeyTest : public ConfigTest {};

@@ -19,7 +19,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 EFFECTS = yaml.safe_load((ROOT / "tests/golden/key_effects.yaml").read_text())
 KEYS = (ROOT / "tests/golden/config_keys.txt").read_text().split()
-MAX_NAMED_TESTS = 28
+MAX_NAMED_TESTS = 34
 WORKERS = 2
 
 CONFIG = """
@@ -39,6 +39,13 @@ runtime: {device: cpu, cache_dir: cache, threads: 1}
 """
 
 
+def environment(folder):
+    """That of the test, but for the keys of S3: those of a profile that no server knows."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    return {**kept, "OMP_NUM_THREADS": "1", "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_SHARED_CREDENTIALS_FILE": str(folder / "made/credentials")}
+
+
 class Program:
     """Command lines through a few servers, each of which has the program in memory."""
 
@@ -46,7 +53,7 @@ class Program:
         self.folder = folder
         self.requests = queue.Queue()
         servers = [subprocess.Popen([binary], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder,
-                                    env={**os.environ, "OMP_NUM_THREADS": "1"}) for _ in range(WORKERS)]
+                                    env=environment(folder)) for _ in range(WORKERS)]
         self.threads = [threading.Thread(target=self._serve, args=(server,), daemon=True) for server in servers]
         for thread in self.threads:
             thread.start()
@@ -210,6 +217,7 @@ def make_files(wmtp, folder):
     for i, row in enumerate(metadata["metadata"]):
         row["difficulty"] = 1 + i % 6
     (made / "metadata.json").write_text(json.dumps(metadata))
+    (made / "credentials").write_text("[default]\naws_access_key_id = x\naws_secret_access_key = y\n")
     (made / "tokenizer/tokenizer_config.json").write_text((folder / "demo/tokenizer_config.json").read_text())
 
 

@@ -12,6 +12,7 @@ SECTION_FILE = ROOT / "src/wmtp/data/sections/section_file.cpp"  # puts the name
 MATRIX = ("tests/checkpoint/failpoint_matrix_test.cpp", "EveryPointActionAndRank")
 # A test that fails when the point is not reached: it asserts the log's line, or what only the fault can cause.
 KILLED_IN_A_STEP = ("tests/integration/test_resume.py", "test_a_rank_killed_in_a_step")
+KILLED_IN_AN_UPLOAD = ("tests/integration/test_s3_uploads.py", "test_killed_at_any_point_an_upload_goes_on")
 NO_CACHE = ("tests/data/token_cache_test.cpp", "FailedWritesLeaveNothingBehind")
 REACHED = {
     "cache.rename.before": NO_CACHE,
@@ -58,6 +59,11 @@ REACHED = {
     "step.report": KILLED_IN_A_STEP,
     "step.weights": ("tests/integration/test_resume.py", "test_ranks_whose_weights_drift_apart"),
     "stop.agreed": ("tests/integration/test_resume.py", "test_killed_when_the_stop_was_agreed"),
+    "upload.complete.sent": KILLED_IN_AN_UPLOAD,
+    "upload.head.done": KILLED_IN_AN_UPLOAD,
+    "upload.manifest.put": KILLED_IN_AN_UPLOAD,
+    "upload.part.sent": KILLED_IN_AN_UPLOAD,
+    "upload.queue.half": KILLED_IN_AN_UPLOAD,
 }
 
 IN_PASS = {"kill", "stop", "sleep"}  # what pass() does itself, wherever it stands

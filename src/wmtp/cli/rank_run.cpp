@@ -105,6 +105,8 @@ std::string_view reason_of(ExitCode code) {
       return "stopped on request and saved";
     case ExitCode::preempted_unsaved:
       return "stopped on request, not saved";
+    case ExitCode::retry:
+      return "done, but not all checkpoints are up";
     default:
       return "";
   }

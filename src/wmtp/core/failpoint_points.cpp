@@ -73,6 +73,11 @@ constexpr std::array kPoints{
     Point{"step.report", kPause},
     Point{"step.weights", kNumber},
     Point{"stop.agreed", kPause},
+    Point{"upload.complete.sent", kPause},
+    Point{"upload.head.done", kPause},
+    Point{"upload.manifest.put", kPause},
+    Point{"upload.part.sent", kPause},
+    Point{"upload.queue.half", kWrite},
 };
 
 constexpr bool in_order() {

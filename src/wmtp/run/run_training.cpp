@@ -119,12 +119,14 @@ TrainingEnd run_training(const config::ResolvedConfig& resolved, const TrainingC
     if (const auto folder = export_final(trainer, resolved.to_yaml(), session))
       paths.emplace_back(tracking::kFinalPath, folder->string());
   const bool stopped = end == RunEnd::stopped || end == RunEnd::stopped_saved;
+  const bool pending =
+      trainer.finish_uploads(/*wait=*/!stopped, context.requests, report ? &*report : nullptr);
   if (report) {
     report->finished(trainer.state(), status_of(end), paths,
                      stopped ? context.command_after_stop : context.command_after_end);
     send_results(sinks, resolved.config, paths.empty() ? "" : paths.front().second);
   }
-  return {end, trainer.state().step};
+  return {end, trainer.state().step, pending && !context.options.offline};
 }
 
 }  // namespace wmtp::run

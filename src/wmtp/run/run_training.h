@@ -34,6 +34,7 @@ struct TrainingContext {
 struct TrainingEnd {
   RunEnd end = RunEnd::completed;
   std::int64_t step = 0;
+  bool uploads_pending = false;  // and may be sent: the run is not offline
 };
 
 // COLLECTIVE, BLOCKS until the run has ended. REQUIRES the run's folder in rank 0's hands, whose

@@ -21,6 +21,7 @@ struct TrainerOptions {
   // The training thread waits for a save at most this long without progress. Its own rank's: who
   // waits for another rank has the limits of checkpoint::SaveContext.
   std::chrono::milliseconds save_limit = std::chrono::seconds(300);
+  bool offline = false;  // nothing is sent: uploads stay queued
 };
 
 // The same in every checkpoint of the run. `base_fingerprint`: rank 0's.

@@ -1,6 +1,10 @@
 #include "wmtp/run/saves.h"
 
+#include <fmt/format.h>
+
 #include <utility>
+
+#include "wmtp/core/log.h"
 
 namespace wmtp::run {
 
@@ -14,6 +18,7 @@ void Saves::resumed(std::int64_t step, const std::optional<BestRecord>& best) {
   last_committed_step_ = step;
   checkpointer_.point(checkpoint::Pointer::latest, step);
   if (best) checkpointer_.point(checkpoint::Pointer::best, best->step);
+  checkpointer_.upload(step);
 }
 
 void Saves::publish_progress(std::int64_t step) {
@@ -77,9 +82,34 @@ void Saves::report_ended(std::int64_t step, RunReport* report) {
   for (const SaveOutcome& outcome : ended) {
     if (outcome.saved) last_committed_step_ = outcome.step;
     if (report) report->saved(outcome);
+    if (const auto& uploads = options_.checkpoints.uploads; uploads && report && outcome.saved)
+      report->uploads(outcome.step, uploads->figures());
   }
   publish_progress(step);
   for (const SaveOutcome& outcome : ended) checkpointer_.throw_if_too_many_failures(outcome);
+}
+
+// Looks at each other once a second: no collective waits longer than any of its limits.
+bool Saves::finish_uploads(std::int64_t step, std::chrono::seconds limit,
+                           const std::function<bool()>& is_stopped, RunReport* report) {
+  session_.watchdog().enter("uploads", std::chrono::milliseconds(0));
+  CheckpointUploads* uploads = options_.checkpoints.uploads.get();
+  const auto begun = Clock::now();
+  bool waits = true;
+  while (waits) {
+    const bool is_late = Clock::now() - begun >= limit;
+    const bool is_open = uploads && !is_late && !uploads->wait(std::chrono::seconds(1), is_stopped);
+    waits = checkpointer_.any_rank(is_open);
+    if (checkpointer_.any_rank(is_stopped())) waits = false;
+  }
+  const std::size_t num_pending = uploads ? uploads->figures().num_pending : 0;
+  if (uploads) checkpointer_.remove_old(step);
+  if (uploads && report) report->uploads(step, uploads->figures());
+  if (num_pending > 0)
+    log::warn(
+        "s3", "{} not up yet, and queued: the next start sends what is left",
+        num_pending == 1 ? "a checkpoint is" : fmt::format("{} checkpoints are", num_pending));
+  return checkpointer_.any_rank(num_pending > 0);
 }
 
 void Saves::finish(std::int64_t step, RunReport* report) {

@@ -50,6 +50,11 @@ class Saves {
                 RunReport* report);
   // Reports the saves that have ended. Error as Checkpointer::throw_if_too_many_failures.
   void report_ended(std::int64_t step, RunReport* report);
+  // COLLECTIVE, BLOCKS until all checkpoints are up, `limit` has passed or any rank is asked to
+  // stop; then old ones go that had to wait for that. Whether some are still to go up: they stay
+  // queued.
+  bool finish_uploads(std::int64_t step, std::chrono::seconds limit,
+                      const std::function<bool()>& is_stopped, RunReport* report);
   // BLOCKS until the writer is idle: the run is done or saved, its starts are no restart storm.
   void finish(std::int64_t step, RunReport* report);
 

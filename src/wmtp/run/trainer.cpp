@@ -67,15 +67,18 @@ Trainer::Trainer(const config::ResolvedConfig& config, const RunContext& context
   state_.cursor = data_.train().cursor_at(0, 0);
   const std::string base_fingerprint = plan_.base_fingerprint();
   agree_on_inputs(base_fingerprint);
-  saves_ = std::make_unique<Saves>(
-      SavesOptions{
-          .checkpoints = checkpoint_options(resolved_, options_, plan_, data_, base_fingerprint),
-          .interval = save_interval(config_),
-          .samples_per_epoch = data_.train().size(),
-          .minutes = config_.checkpoint.save_every_minutes,
-          .limit = options_.save_limit,
-          .progress = options_.progress},
-      session_);
+  CheckpointOptions checkpoints =
+      checkpoint_options(resolved_, options_, plan_, data_, base_fingerprint);
+  if (context_.rank == 0)
+    checkpoints.uploads =
+        open_uploads(config_, checkpoints.model, context_.environment, options_.offline);
+  saves_ = std::make_unique<Saves>(SavesOptions{.checkpoints = std::move(checkpoints),
+                                                .interval = save_interval(config_),
+                                                .samples_per_epoch = data_.train().size(),
+                                                .minutes = config_.checkpoint.save_every_minutes,
+                                                .limit = options_.save_limit,
+                                                .progress = options_.progress},
+                                   session_);
   resume(base_fingerprint);
   state_.run_uid = agree_run_uid(config_, state_.run_uid, options_.start_id, session_);
   num_steps_ = state_.step + static_cast<std::int64_t>(data_.steps_from(state_.cursor));
@@ -180,6 +183,13 @@ RunEnd Trainer::run(RunReport* report, const RunRequests& requests) {
   if (stopped) return RunEnd::stopped_saved;
   show_sample({plan_, data_, *model_, signals_}, state_.step, report);
   return state_.step < num_steps_ && is_early() ? RunEnd::early_stop : RunEnd::completed;
+}
+
+bool Trainer::finish_uploads(bool wait, const RunRequests& requests, RunReport* report) {
+  if (!config_.checkpoint.s3_upload) return false;
+  const std::chrono::seconds limit(wait && !options_.offline ? config_.checkpoint.upload_wait_s
+                                                             : 0);
+  return saves_->finish_uploads(state_.step, limit, requests.stop, report);
 }
 
 bool Trainer::is_early() const {

@@ -43,6 +43,10 @@ class Trainer {
   // COLLECTIVE. `report` on rank 0, null elsewhere.
   RunEnd run(RunReport* report, const RunRequests& requests);
 
+  // COLLECTIVE, BLOCKS. After the run: waits for uploads as checkpoint.upload_wait_s says, or not
+  // at all. Whether some are still open.
+  bool finish_uploads(bool wait, const RunRequests& requests, RunReport* report);
+
   // COLLECTIVE: the validation set as it scores now; nothing without one.
   std::optional<training::Numbers> validate(RunReport* report);
 

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "wmtp/core/failpoint.h"
 #include "wmtp/core/log.h"
 #include "wmtp/core/printable.h"
 #include "wmtp/s3/file_part.h"
@@ -133,6 +134,7 @@ class Upload {
                       const std::string etag =
                           bucket.put_part(name_, state_.upload_id, number,
                                           payload_of(part, digests, session_->options().checksum));
+                      failpoint::pass("upload.part.sent");
                       const std::lock_guard lock(mutex_);
                       state_.parts[number] = {etag, md5_hex};
                       ++num_sent_;
@@ -165,6 +167,7 @@ class Upload {
       refused = std::current_exception();
       if (options_.cancelled && *options_.cancelled) throw;
     }
+    failpoint::pass("upload.complete.sent");
     const auto facts = bucket_.head(name_);
     if (!facts || facts->bytes != plan_.file_bytes || !is_ours(before, *facts, etag, !refused)) {
       if (refused) std::rethrow_exception(refused);

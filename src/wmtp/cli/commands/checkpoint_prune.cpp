@@ -10,6 +10,7 @@
 #include "wmtp/core/error.h"
 #include "wmtp/models/remote/file_systems.h"
 #include "wmtp/models/run_paths.h"
+#include "wmtp/run/uploads/checkpoint_uploads.h"
 
 namespace wmtp::cli {
 namespace {
@@ -29,7 +30,8 @@ struct PruneEvent {
 
 std::vector<PruneEvent> prune_model(const PruneFlags& flags, const std::string& model) {
   storage::LocalFileSystem files;
-  const checkpoint::RetentionRules rules{.keep = flags.keep};
+  const checkpoint::RetentionRules rules{.keep = flags.keep,
+                                         .pinned = run::queued_uploads(files, flags.folder, model)};
   std::optional<checkpoint::RunLock> lock;
   if (!flags.dry_run)
     lock.emplace(flags.folder, model, checkpoint::this_process("prune"), flags.force_unlock);
@@ -103,8 +105,8 @@ int prune(const PruneFlags& given, const Session& session) {
 void add_checkpoint_prune(CLI::App& checkpoint, Session& session) {
   CLI::App* command = checkpoint.add_subcommand(
       "prune",
-      "Remove old checkpoints and what dead runs left; never the best, the final or the two newest "
-      "whole ones");
+      "Remove old checkpoints and what dead runs left; never the best, the final, the two newest "
+      "whole ones, or what has yet to go up to storage.s3");
   auto flags = std::make_shared<PruneFlags>();
   command
       ->add_option("dir", flags->path, "A run's folder or one of checkpoints (checkpoint.save_dir)")

@@ -10,6 +10,7 @@
 #include "wmtp/cli/config_flags.h"
 #include "wmtp/cli/doctor/machine_checks.h"
 #include "wmtp/cli/doctor/mlflow_check.h"
+#include "wmtp/cli/doctor/s3_check.h"
 #include "wmtp/cli/launcher/rank_environment.h"
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/cli/report.h"
@@ -18,6 +19,7 @@
 #include "wmtp/config/yaml/problems.h"
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
+#include "wmtp/models/remote/s3_options.h"
 
 namespace wmtp::cli {
 namespace {
@@ -26,7 +28,7 @@ struct DoctorFlags {
   ConfigFlags config;
   std::string storage;
   std::string device;
-  bool collectives = false, mlflow = false;
+  bool collectives = false, mlflow = false, s3 = false;
   double hold_s = 0;  // tests: stay in collectives that long
 };
 
@@ -37,6 +39,7 @@ struct Wishes {
   std::filesystem::path storage = ".";
   comm::RendezvousOptions rendezvous;
   MlflowWishes mlflow;
+  config::S3 s3;
 };
 
 std::string_view label(Health health) {
@@ -52,6 +55,7 @@ class Doctor {
     const Wishes wishes = read_wishes();
     if (launch && launch->local_rank == 0) look_at_machine(*launch, wishes);
     if (launch && launch->local_rank == 0 && flags_.mlflow) look_at_mlflow(wishes);
+    if (launch && launch->local_rank == 0 && flags_.s3) look_at_s3(wishes);
     if (launch && flags_.collectives) try_collectives(*launch, wishes);
     show(launch ? launch->rank : 0);
     if (code_ != 0) return code_;
@@ -89,6 +93,7 @@ class Doctor {
       wishes.backend = config::name_of(config.distributed.backend);
       wishes.storage = nearest_existing(config.checkpoint.save_dir);
       wishes.mlflow = {config.mlflow.tracking_uri, config.mlflow.experiment};
+      wishes.s3 = config.storage.s3;
       wishes.rendezvous.interface = config.distributed.interface.value_or("");
       wishes.rendezvous.port = static_cast<int>(config.distributed.port.value_or(0));
       checks_.push_back({Health::ok, "config",
@@ -132,6 +137,11 @@ class Doctor {
     MlflowWishes mlflow = wishes.mlflow;
     if (mlflow.uri.empty()) mlflow.uri = env("MLFLOW_TRACKING_URI").value_or("");
     for (Check& check : check_mlflow(mlflow, env)) checks_.push_back(std::move(check));
+  }
+
+  void look_at_s3(const Wishes& wishes) {
+    const s3::Options options = models::s3_options(wishes.s3, comm::process_environment());
+    for (Check& check : check_s3(options)) checks_.push_back(std::move(check));
   }
 
   void try_collectives(const comm::LaunchEnv& launch, const Wishes& wishes) {
@@ -216,7 +226,7 @@ void add_doctor(CLI::App& app, Session& session) {
   command->group(kProgramGroup);
   command->footer(
       "  wmtp doctor\n"
-      "  wmtp doctor --storage /data/checkpoints --mlflow --config run.yaml\n"
+      "  wmtp doctor --storage /data/checkpoints --mlflow --s3 --config run.yaml\n"
       "  wmtp launch --nproc 2 -- doctor --collectives");
   const auto flags = std::make_shared<DoctorFlags>();
   flags->config.add_to(*command, false);
@@ -227,6 +237,8 @@ void add_doctor(CLI::App& app, Session& session) {
   command->add_flag("--collectives", flags->collectives,
                     "All ranks: test and time the collectives");
   command->add_flag("--mlflow", flags->mlflow, "Try the way to the MLflow server; changes nothing");
+  command->add_flag("--s3", flags->s3,
+                    "Try the way to storage.s3; writes one small object, and removes it");
   command->add_option("--hold", flags->hold_s, "Stay in collectives that many seconds")->group("");
   command->callback([&session, flags] {
     session.run = [&session, flags] { return Doctor(session, *flags).examine(); };

@@ -128,7 +128,8 @@ void take_folder(comm::ProcessGroupSession& group, const config::Config& config,
 
 int exit_code_of(const run::TrainingEnd& ended, const config::Config& config) {
   const bool saved = ended.end == run::RunEnd::stopped_saved;
-  if (!saved && ended.end != run::RunEnd::stopped) return 0;
+  if (!saved && ended.end != run::RunEnd::stopped)
+    return ended.uploads_pending ? static_cast<int>(ExitCode::retry) : 0;
   const bool resumes = config.checkpoint.resume.kind == config::ResumeFrom::Kind::automatic;
   log::warn("train", "stopped on request at step {}, {}", ended.step,
             !saved    ? "not saved"
@@ -155,6 +156,7 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
                  group.launch().local_rank == 0};
   context.options = {run_id_of(group.launch(), start.id), start.id, kVersion,
                      flags.allow_fresh_start, &start.progress};
+  context.options.offline = flags.offline;
   if (leads) {
     context.console = console_options(session, config);
     context.environment = environment_of(group, device);
@@ -239,8 +241,10 @@ void add_train(CLI::App& app, Session& session) {
                     "Checkpoints exist but none verifies: start over all the same");
   command->add_flag("--force-unlock", flags->force_unlock,
                     "Take over the lock of a run on another machine that is gone");
-  command->add_flag("--offline", flags->offline,
-                    "Send nothing: what MLflow is to get stays in its spool (mlflow.spool_dir)");
+  command->add_flag(
+      "--offline", flags->offline,
+      "Send nothing: what MLflow is to get stays in its spool (mlflow.spool_dir), checkpoints "
+      "for storage.s3 in their queue");
   command->add_option("--max-steps", flags->max_steps, "Stop after N steps (training.max_steps)")
       ->type_name("N")
       ->check(CLI::PositiveNumber);

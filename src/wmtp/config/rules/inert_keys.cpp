@@ -48,6 +48,10 @@ std::string mlflow_reason(const Config&) {
   return "mlflow.experiment is empty: MLflow is off";
 }
 
+std::string upload_reason(const Config&) {
+  return "checkpoint.s3_upload is off";
+}
+
 std::string lambda_reason(const Config&) {
   return "training.value_loss.type is not lambda_return";
 }
@@ -197,6 +201,10 @@ constexpr InertRule kRules[] = {
     {"mlflow.run_name", WMTP_WHEN(!logs_to_mlflow(c)), mlflow_reason, kSwitched},
     {"mlflow.upload_artifacts", WMTP_WHEN(!logs_to_mlflow(c)), mlflow_reason, kSwitched},
     {"mlflow.spool_dir", WMTP_WHEN(!logs_to_mlflow(c)), mlflow_reason, kSwitched},
+    {"storage.s3.prefix", WMTP_WHEN(c.storage.s3.bucket.empty()),
+     WMTP_BECAUSE("storage.s3.bucket is empty"), kSwitched},
+    {"storage.s3.keep", WMTP_WHEN(!c.checkpoint.s3_upload), upload_reason, kSwitched},
+    {"checkpoint.upload_wait_s", WMTP_WHEN(!c.checkpoint.s3_upload), upload_reason, kSwitched},
 };
 
 #undef WMTP_WHEN

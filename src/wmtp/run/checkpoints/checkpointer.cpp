@@ -36,8 +36,9 @@
 // A destructor that runs because of an exception abandons the save, as the ranks that it waits for
 // may be gone; otherwise it waits until the save is committed.
 //
-// After the commit rank 0 moves the pointers first and removes old checkpoints last, because
-// retention spares what -best and -final name. None of it can undo the commit: failures are
+// After the commit rank 0 moves the pointers first, then queues the checkpoint for storage.s3
+// together with them, and removes old checkpoints last, because retention spares what -best and
+// -final name and what has not gone up yet. None of it can undo the commit: failures are
 // warnings.
 
 namespace wmtp::run {
@@ -217,28 +218,48 @@ SaveOutcome Checkpointer::run(Job& job) {
 void Checkpointer::after_commit(const Job& job) {
   checkpoint::forget_starts(options_.save_dir, options_.model);
   const std::int64_t step = job.request.step;
-  if (job.marks.best) point(checkpoint::Pointer::best, step);
-  if (job.marks.final) point(checkpoint::Pointer::final, step);
-  point(checkpoint::Pointer::latest, step);
+  if (job.marks.best) move_pointer(checkpoint::Pointer::best, step);
+  if (job.marks.final) move_pointer(checkpoint::Pointer::final, step);
+  move_pointer(checkpoint::Pointer::latest, step);
+  upload(step);
+  remove_old(step, job.pinned);
+}
+
+void Checkpointer::remove_old(std::int64_t step, std::set<std::string> pinned) {
+  if (session_.rank() != 0) return;
+  if (options_.uploads) pinned.merge(options_.uploads->pending());
   try {
-    checkpoint::apply_retention(files_, options_.save_dir, options_.model,
-                                {.keep = options_.keep, .pinned = job.pinned, .newest_step = step});
+    checkpoint::apply_retention(
+        files_, options_.save_dir, options_.model,
+        {.keep = options_.keep, .pinned = std::move(pinned), .newest_step = step});
   } catch (const Error& error) {
     log::warn("checkpoint", "old checkpoints stay: {}", error.fact());
   }
 }
 
-void Checkpointer::point(checkpoint::Pointer pointer, std::int64_t step) {
-  if (session_.rank() != 0) return;
+void Checkpointer::upload(std::int64_t step) {
   const std::string name = checkpoint::checkpoint_name(options_.model, step);
-  if (!checkpoint::is_checkpoint(files_, options_.save_dir / name)) return;
+  if (options_.uploads && checkpoint::is_checkpoint(files_, options_.save_dir / name))
+    options_.uploads->add(name);
+}
+
+void Checkpointer::point(checkpoint::Pointer pointer, std::int64_t step) {
+  if (move_pointer(pointer, step)) upload(step);
+}
+
+bool Checkpointer::move_pointer(checkpoint::Pointer pointer, std::int64_t step) {
+  if (session_.rank() != 0) return false;
+  const std::string name = checkpoint::checkpoint_name(options_.model, step);
+  if (!checkpoint::is_checkpoint(files_, options_.save_dir / name)) return false;
   if (checkpoint::is_named_by(files_, options_.save_dir, {name, options_.model, step}, pointer))
-    return;
+    return false;
   try {
     checkpoint::write_pointer(files_, options_.save_dir, options_.model, pointer, name);
+    return true;
   } catch (const Error& error) {
     log::warn("checkpoint", "{} is committed, but {} does not name it: {}", name,
               checkpoint::pointer_name(options_.model, pointer), error.fact());
+    return false;
   }
 }
 

@@ -23,6 +23,7 @@
 #include "wmtp/run/checkpoints/staging.h"
 #include "wmtp/run/checkpoints/store_exchange.h"
 #include "wmtp/run/checkpoints/trainer_state.h"
+#include "wmtp/run/uploads/checkpoint_uploads.h"
 
 namespace wmtp::run {
 
@@ -40,6 +41,7 @@ struct CheckpointOptions {
   bool async = true;
   std::optional<std::int64_t> keep = 3;
   std::int64_t max_failed_saves = 3;
+  std::shared_ptr<CheckpointUploads> uploads;  // on rank 0; null: nothing goes up
 };
 
 // Which pointers a save moves besides `latest`.
@@ -70,6 +72,8 @@ class Checkpointer {
   // may have committed it and not have come to its pointers. A failure is a warning. REQUIRES an
   // idle writer.
   void point(checkpoint::Pointer pointer, std::int64_t step);
+  void upload(std::int64_t step);  // rank 0: to storage.s3, where the run does that
+  void remove_old(std::int64_t step, std::set<std::string> pinned = {});  // rank 0: by retention
 
   std::vector<SaveOutcome> outcomes();  // of the saves that ended since the last call
   // To be asked for each, once it is told. Error io after max_failed_saves failures in a row,
@@ -92,6 +96,7 @@ class Checkpointer {
   void work();
   SaveOutcome run(Job& job);
   void after_commit(const Job& job);
+  bool move_pointer(checkpoint::Pointer pointer, std::int64_t step);
 
   CheckpointOptions options_;
   comm::ProcessGroupSession& session_;

@@ -175,6 +175,14 @@ void RunReport::skipped_save(std::int64_t step, bool tell) {
               step);
 }
 
+void RunReport::uploads(std::int64_t step, const s3::QueueFigures& figures) {
+  uploads_ = figures;
+  write(step, {{"s3/bytes_up", static_cast<double>(figures.bytes_up)},
+               {"s3/pending", static_cast<double>(figures.num_pending)},
+               {"s3/failed_tries", static_cast<double>(figures.failed_tries)},
+               {"s3/caller_s", figures.caller_s}});
+}
+
 void RunReport::sample(std::int64_t step, const training::DeviceBatch& batch,
                        const training::TokenMarks& marks, const tokenizer::Tokenizer& tokenizer) {
   constexpr std::size_t kDocuments = 2;
@@ -214,6 +222,13 @@ void RunReport::finished(const TrainState& state, std::string status,
                     {"checkpoints", num_saves_},
                     {"failed saves", num_failed_saves_},
                     {"skipped saves", num_left_out_saves_}};
+  if (uploads_) {
+    summary.timings_s.emplace_back("queueing uploads", uploads_->caller_s);
+    summary.counts.emplace_back("uploaded bytes", static_cast<std::int64_t>(uploads_->bytes_up));
+    summary.counts.emplace_back("uploaded checkpoints", uploads_->folders_up);
+    summary.counts.emplace_back("checkpoints not uploaded", uploads_->folders_left_out);
+    summary.counts.emplace_back("failed tries of uploads", uploads_->failed_tries);
+  }
   summary.next = std::move(next);
   summary.has_trained = training_s_ > 0;
   sinks_.all.finished(summary);

@@ -11,6 +11,7 @@
 #include "wmtp/run/checkpoints/train_state.h"
 #include "wmtp/run/report/epoch_sums.h"
 #include "wmtp/run/report/run_sinks.h"
+#include "wmtp/s3/queue/upload_queue.h"
 #include "wmtp/tokenizer/tokenizer.h"
 #include "wmtp/training/step.h"
 
@@ -78,6 +79,7 @@ class RunReport {
   void saving(std::int64_t step) { sinks_.all.saving(step); }
   void saved(const SaveOutcome& outcome);
   void skipped_save(std::int64_t step, bool tell);  // a save that found the writer busy
+  void uploads(std::int64_t step, const s3::QueueFigures& figures);  // of this start, so far
   // `next`: what to type next, for the console.
   void finished(const TrainState& state, std::string status,
                 const std::vector<std::pair<std::string, std::string>>& paths, std::string next);
@@ -102,6 +104,7 @@ class RunReport {
   double tokens_ = 0, squares_ = 0, targets_ = 0, samples_ = 0, seconds_ = 0, wait_s_ = 0;
   double training_s_ = 0, validation_s_ = 0, blocked_s_ = 0;
   std::int64_t num_saves_ = 0, num_failed_saves_ = 0, num_left_out_saves_ = 0;
+  std::optional<s3::QueueFigures> uploads_;
   tracking::NamedValues last_validation_, last_step_;
 };
 
