@@ -1,6 +1,7 @@
-"""What the tests of whole training runs share: a folder with the demo corpus and small runs in it, an MLflow server."""
+"""What the tests of whole training runs share: a folder with the demo corpus and small runs in it, an MLflow server, one that speaks S3."""
 import pytest
 from mlflow_server import SharedServer
+from s3_gateway import running_gateway
 from training_runs import Workshop
 
 
@@ -22,3 +23,10 @@ def mlflow(tmp_path_factory, worker_id):
     folder.mkdir(exist_ok=True)
     with SharedServer(folder) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def ceph(tmp_path_factory):
+    """A Ceph object gateway; who takes it down brings it back. Tests have buckets of their own in it."""
+    with running_gateway(tmp_path_factory.mktemp("ceph")) as gateway:
+        yield gateway

@@ -1,5 +1,6 @@
 """A Ceph object gateway for tests, its variables and boto3 as the other side."""
 import contextlib
+import os
 import re
 import shutil
 import subprocess
@@ -12,19 +13,42 @@ SERVERS = Path(__file__).resolve().parents[1] / "support/servers"
 PROGRAMS = ("ceph-mon", "ceph-osd", "radosgw", "radosgw-admin", "ceph")
 
 
+class Gateway:
+    """One that runs; the fixture `ceph` is one for all tests of a process."""
+
+    def __init__(self, folder, variables):
+        self.folder, self.variables = str(folder), variables
+        self.url = variables["AWS_ENDPOINT_URL_S3"]
+        self.boto = boto_client(variables)
+
+    def turn(self, verb):
+        """`down` or `up`; objects are kept."""
+        subprocess.run([SERVERS / "radosgw.sh", verb, self.folder], check=True, capture_output=True)
+
+    def make_bucket(self, name):
+        self.boto.create_bucket(Bucket=name)
+        return name
+
+
 @contextlib.contextmanager
-def running_gateway(folder, bucket):
-    """The variables of a gateway with an empty bucket, for as long as the block lasts."""
+def running_gateway(folder):
     missing = [program for program in PROGRAMS if not shutil.which(program)]
     assert not missing, f"{missing} missing: tools/setup --python installs them"
-    started = subprocess.run([SERVERS / "radosgw.sh", "start", folder], capture_output=True, text=True)
+    room = {"WMTP_S3_BYTES": str(12 << 30)} if os.environ.get("WMTP_SOAK") else {}
+    started = subprocess.run([SERVERS / "radosgw.sh", "start", folder], capture_output=True, text=True, env={**os.environ, **room})
     try:
         assert started.returncode == 0, started.stderr
-        variables = dict(re.findall(r"export (\w+)=(.*)", started.stdout))
-        boto_client(variables).create_bucket(Bucket=bucket)
-        yield variables
+        yield Gateway(folder, dict(re.findall(r"export (\w+)=(.*)", started.stdout)))
     finally:
         subprocess.run([SERVERS / "radosgw.sh", "stop", folder], capture_output=True)
+
+
+def set_variables(patch, variables):
+    """The keys of a gateway and its address in the environment, and no others."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        patch.delenv(name)
+    for name, value in variables.items():
+        patch.setenv(name, value)
 
 
 def boto_client(variables):

@@ -1,22 +1,16 @@
-"""What tests of uploads see of a bucket: a gateway that can be taken down, and a watcher of manifests."""
+"""What tests of uploads see of a bucket: what is in it, and a watcher of manifests."""
 import contextlib
-import subprocess
 import threading
 
-from s3_gateway import SERVERS, boto_client, running_gateway
-
-BUCKET = "wmtp-test"
+BUCKET = "wmtp-uploads"
 
 
-class Gateway:
-    def __init__(self, folder, variables):
-        self.folder, self.variables = str(folder), variables
-        self.url = variables["AWS_ENDPOINT_URL_S3"]
-        self.boto = boto_client(variables)
+class Uploaded:
+    """The bucket of these tests in a gateway."""
 
-    def turn(self, verb):
-        """`down` or `up`; objects are kept."""
-        subprocess.run([SERVERS / "radosgw.sh", verb, self.folder], check=True, capture_output=True)
+    def __init__(self, gateway):
+        self.variables, self.url, self.boto, self.turn = gateway.variables, gateway.url, gateway.boto, gateway.turn
+        gateway.make_bucket(BUCKET)
 
     def objects(self, prefix):
         """{name below the prefix: size}."""
@@ -30,12 +24,6 @@ class Gateway:
         """Keys of multipart uploads that nobody has ended."""
         found = self.boto.list_multipart_uploads(Bucket=BUCKET, Prefix=prefix + "/").get("Uploads", [])
         return [one["Key"] for one in found]
-
-
-@contextlib.contextmanager
-def gateway_that_can_fall(folder):
-    with running_gateway(str(folder), BUCKET) as variables:
-        yield Gateway(folder, variables)
 
 
 class Watcher(threading.Thread):

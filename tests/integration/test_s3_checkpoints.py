@@ -3,12 +3,13 @@ exported, resumed from, and read in ranges."""
 import json
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from checkpoint_readers import exported, score
-from s3_gateway import boto_client, keys_below, running_gateway
+from s3_gateway import keys_below, set_variables
 from tiny_runs import TinyRuns, error_of, events, state_hash
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support/servers"))
@@ -21,19 +22,17 @@ BUCKET = "wmtp-reads"
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory):
+def gateway(ceph):
     """The program finds its server and its keys by the environment."""
-    with running_gateway(str(tmp_path_factory.mktemp("gateway")), BUCKET) as variables, pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in os.environ if name.startswith("AWS_")]:
-            patch.delenv(name)
-        for name, value in variables.items():
-            patch.setenv(name, value)
-        yield variables
+    ceph.make_bucket(BUCKET)
+    with pytest.MonkeyPatch.context() as patch:
+        set_variables(patch, ceph.variables)
+        yield ceph.variables
 
 
 @pytest.fixture(scope="module")
-def boto(gateway):
-    return boto_client(gateway)
+def boto(gateway, ceph):
+    return ceph.boto
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +167,23 @@ def test_a_run_goes_on_from_a_bucket(wmtp, runs, pushed):
     assert "holds no checkpoint" in error_of(refused)
     refused = runs.run("never", code=78, checkpoint__save_dir=f"s3://{BUCKET}/saves")
     assert "checkpoint.s3_upload copies each one" in refused.stdout
+
+
+def test_the_aws_cli_reads_what_was_pushed_and_writes_what_is_read(wmtp, runs, pushed, gateway, tmp_path):
+    aws = shutil.which("aws", path=os.defpath)  # Debian's, not one of a Python environment
+    assert aws, "no AWS CLI: tools/setup --python installs it"
+    assert subprocess.run([aws, "--version"], capture_output=True, text=True).stdout.startswith("aws-cli/2")
+
+    def copy(source, target):
+        subprocess.run([aws, "--endpoint-url", gateway["AWS_ENDPOINT_URL_S3"], "s3", "cp", "--quiet", "--recursive", source, target],
+                       check=True, timeout=120)
+    local = files_of(runs.checkpoint("run", 6))
+    copy(f"{pushed}/tiny-6steps", tmp_path / "tiny-6steps")
+    assert files_of(tmp_path / "tiny-6steps") == local
+    copy(tmp_path / "tiny-6steps", f"s3://{BUCKET}/cli/tiny-6steps")
+    wmtp.run("checkpoint", "verify", f"s3://{BUCKET}/cli", "--all")
+    wmtp.run("checkpoint", "pull", f"s3://{BUCKET}/cli", tmp_path / "back")
+    assert files_of(tmp_path / "back/tiny-6steps") == local
 
 
 def test_a_model_folder_is_read_in_ranges(wmtp, runs, boto, gateway, tmp_path):

@@ -3,14 +3,10 @@ a proxy that fails on request."""
 import hashlib
 import random
 import re
-import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
 
-import boto3
-import botocore.config
 import pytest
 from s3_probe import decoded, s3_probes
 
@@ -18,40 +14,22 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support/servers"))
 
 from faulty_http import FaultyServer
 
-SERVERS = Path(__file__).resolve().parents[1] / "support/servers"
 BUCKET = "wmtp-test"
 MIB = 1 << 20
-PROGRAMS = ("ceph-mon", "ceph-osd", "radosgw", "radosgw-admin", "ceph")
 ODD_NAMES = ["a b", "a+b", "a%20b", "\u00fc/\u1234/\U0001f600", "a=b&c~d", "..", "a/../b", "a//b", "trailing/", "q?x#y", "'\"<>&;", "(*)!$@:,",
              "new\nline", "\\back", "x" * 1000]
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory):
+def gateway(ceph):
     """The variables of a gateway with an empty bucket."""
-    missing = [program for program in PROGRAMS if not shutil.which(program)]
-    assert not missing, f"{missing} missing: tools/setup --python installs them"
-    folder = str(tmp_path_factory.mktemp("gateway"))
-    started = subprocess.run([SERVERS / "radosgw.sh", "start", folder], capture_output=True, text=True)
-    try:
-        assert started.returncode == 0, started.stderr
-        variables = dict(re.findall(r"export (\w+)=(.*)", started.stdout))
-        client_of(variables).create_bucket(Bucket=BUCKET)
-        yield variables
-    finally:
-        subprocess.run([SERVERS / "radosgw.sh", "stop", folder], capture_output=True)
-
-
-def client_of(variables):
-    config = botocore.config.Config(request_checksum_calculation="when_required", response_checksum_validation="when_required",
-                                    retries={"max_attempts": 1}, s3={"addressing_style": "path"})
-    return boto3.client("s3", endpoint_url=variables["AWS_ENDPOINT_URL_S3"], region_name="us-east-1", config=config,
-                        aws_access_key_id=variables["AWS_ACCESS_KEY_ID"], aws_secret_access_key=variables["AWS_SECRET_ACCESS_KEY"])
+    ceph.make_bucket(BUCKET)
+    return ceph.variables
 
 
 @pytest.fixture
-def boto(gateway):
-    return client_of(gateway)
+def boto(gateway, ceph):
+    return ceph.boto
 
 
 @pytest.fixture

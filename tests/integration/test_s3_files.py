@@ -2,10 +2,10 @@
 import errno
 import random
 import sys
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 import pytest
-from s3_gateway import boto_client, running_gateway
 from s3_probe import s3_probes
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support/servers"))
@@ -20,14 +20,14 @@ OPTIONS = {"bucket": BUCKET, "part_bytes": 5 * MIB, "first_wait_ms": 2, "retries
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory):
-    with running_gateway(str(tmp_path_factory.mktemp("gateway")), BUCKET) as variables:
-        yield variables
+def gateway(ceph):
+    ceph.make_bucket(BUCKET)
+    return ceph.variables
 
 
 @pytest.fixture(scope="module")
-def boto(gateway):
-    return boto_client(gateway)
+def boto(gateway, ceph):
+    return ceph.boto
 
 
 @pytest.fixture
@@ -61,8 +61,8 @@ def test_keys_are_files_and_folders(start, boto):
 
 
 def test_folders_of_many_pages(start, boto, gateway):
-    for number in range(1005):
-        boto.put_object(Bucket=BUCKET, Key=f"many/{number:04}/x", Body=b"")
+    with ThreadPool(8) as pool:
+        pool.map(lambda number: boto.put_object(Bucket=BUCKET, Key=f"many/{number:04}/x", Body=b""), range(1005))
     probe = start()
     assert [probe.ask("status", name=f"{ROOT}/many/{name}").kind for name in ("0000", "1004", "2000")] == [FOLDER, FOLDER, MISSING]
     entries = probe.ask("list_files", name=f"{ROOT}/many").entries

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,8 +13,9 @@ import time
 from pathlib import Path
 
 import pytest
-from s3_watch import BUCKET, Watcher, gateway_that_can_fall
-from tiny_runs import TinyRuns, events, metrics, state_hash, wait_for
+from s3_gateway import set_variables
+from s3_watch import BUCKET, Uploaded, Watcher
+from tiny_runs import TinyRuns, error_of, events, metrics, state_hash, wait_for
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support/servers"))
 
@@ -26,20 +28,13 @@ KILLS = min(3 * SOAK, 20)
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WMTP_S3_BYTES", str(4 << 30 if SOAK == 1 else 12 << 30))
-        with gateway_that_can_fall(tmp_path_factory.mktemp("gateway")) as made:
-            yield made
+def gateway(ceph):
+    return Uploaded(ceph)
 
 
 @pytest.fixture(autouse=True)
 def variables(gateway, monkeypatch):
-    """The keys of the gateway and its address, and no others."""
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    for name, value in gateway.variables.items():
-        monkeypatch.setenv(name, value)
+    set_variables(monkeypatch, gateway.variables)
 
 
 @pytest.fixture
@@ -251,7 +246,7 @@ def runs(wmtp, tmp_path):
 
 
 def uploading(prefix, **more):
-    return {"checkpoint__s3_upload": True, "storage__s3__bucket": BUCKET, "storage__s3__prefix": prefix, **more}
+    return {"checkpoint__s3_upload": True, "checkpoint__async": False, "storage__s3__bucket": BUCKET, "storage__s3__prefix": prefix, **more}
 
 
 def local_files(runs, name):
@@ -301,7 +296,7 @@ def test_a_finished_run_with_open_uploads_ends_with_75_and_the_next_start_drains
                         checkpoint__async=False, storage__s3__retries=0)
     with FaultyServer(default={"status": 503}) as server:
         began = time.monotonic()
-        runs.run("run", code=75, storage__s3__endpoint=server.url, **options)
+        runs.run("run", "--resume", "never", code=75, storage__s3__endpoint=server.url, **options)
         assert time.monotonic() - began < 60
     assert json.loads((runs.folder / "run/last_exit.json").read_text())["code"] == 75
     assert "tiny-1steps.queue" in queued(runs, "run") and len(queued(runs, "run")) <= 4
@@ -320,7 +315,8 @@ def test_a_stopped_run_leaves_its_queue_and_ends_with_80(wmtp, gateway, prefix, 
         pytest.skip("a release build")
     runs = TinyRuns(wmtp, tmp_path, steps=1000, every=2)
     with FaultyServer(default={"cut": {"at": "answer", "how": "stall"}}) as server:
-        process = runs.start("run", failpoint="step.begin:nth=1+=sleep:20", storage__s3__endpoint=server.url, **uploading(prefix))
+        process = runs.start("run", "--resume", "never", failpoint="step.begin:nth=1+=sleep:20",
+                             storage__s3__endpoint=server.url, **uploading(prefix))
         wait_for(lambda: queued(runs, "run") or process.poll() is not None)
         began = time.monotonic()
         process.terminate()
@@ -332,7 +328,7 @@ def test_a_stopped_run_leaves_its_queue_and_ends_with_80(wmtp, gateway, prefix, 
 
 def test_a_stop_ends_the_wait_of_a_finished_run(runs, prefix):
     with FaultyServer(default={"cut": {"at": "answer", "how": "stall"}}) as server:
-        process = runs.start("run", storage__s3__endpoint=server.url, **uploading(prefix))
+        process = runs.start("run", "--resume", "never", storage__s3__endpoint=server.url, **uploading(prefix))
         wait_for(lambda: (runs.save_dir("run") / "tiny-final").exists() or process.poll() is not None)
         time.sleep(1)  # it waits, for ten minutes if need be
         assert process.poll() is None
@@ -358,26 +354,55 @@ def test_a_run_without_a_bucket_is_refused(runs):
     assert "needs storage.s3.bucket" in done.stdout + done.stderr
 
 
+def uploaded_steps(gateway, prefix):
+    return [int(name[5:].split("steps")[0]) for name in gateway.objects(prefix) if name.endswith("manifest.json")]
+
+
 def test_a_run_whose_disk_is_lost_goes_on_from_the_bucket(wmtp, gateway, prefix, tmp_path):
-    """Needs a resume that reads from S3: three kills, and before each restart what is here is deleted."""
-    if wmtp.run("checkpoint", "pull", "--help", check=False).returncode != 0:
-        pytest.skip("this program does not read checkpoints from S3")
+    """Kills, and before each restart what is here is deleted."""
     runs = TinyRuns(wmtp, tmp_path, steps=24, every=2)
     runs.run("calm")
     rounds = []
     for _ in range(KILLS):
-        process = runs.start("run", "--resume", "auto", failpoint="step.begin:nth=1+=sleep:50", **uploading(prefix))
+        process = runs.start("run", failpoint="step.begin:nth=1+=sleep:50", **uploading(prefix))
         goal = max(rounds, default=0) + 2
-        wait_for(lambda: any(int(name[5:].split("steps")[0]) >= goal for name in gateway.objects(prefix) if name.endswith("manifest.json"))
-                 or process.poll() is not None)
+        wait_for(lambda: max(uploaded_steps(gateway, prefix), default=0) >= goal or process.poll() is not None)
         process.kill()
         process.communicate()
-        steps = [int(name[5:].split("steps")[0]) for name in gateway.objects(prefix) if name.endswith("manifest.json")]
-        rounds.append(max(steps))
-        subprocess.run(["rm", "-rf", str(runs.save_dir("run"))], check=True)
-    done = runs.run("run", "--resume", "auto", **uploading(prefix))
+        rounds.append(max(uploaded_steps(gateway, prefix)))
+        shutil.rmtree(runs.save_dir("run"))
+    done = runs.run("run", **uploading(prefix))
     assert [event["step"] for event in events(done.stdout, "resumed")] == [rounds[-1]]
     assert state_hash(runs.checkpoint("run", 24)) == state_hash(runs.checkpoint("calm", 24))
+
+
+def test_a_later_checkpoint_of_the_bucket_is_fetched_by_one_rank_for_all(runs, gateway, prefix):
+    options = uploading(prefix, ranks=2)
+    runs.run("run", **options)
+    shard = next(name for name in gateway.objects(prefix) if name.startswith("tiny-6steps/model/"))
+    body = gateway.body(prefix, shard)
+    gateway.boto.put_object(Bucket=BUCKET, Key=f"{prefix}/{shard}", Body=body[:-1] + b"?")
+    gateway.boto.put_object(Bucket=BUCKET, Key=f"{prefix}/tiny-8steps/trainer_state.json", Body=b"of an upload that was cut short")
+    wanted = state_hash(runs.checkpoint("run", 6))
+    for step in (4, 6):
+        shutil.rmtree(runs.checkpoint("run", step))
+    done = runs.run("run", **options)
+    assert "tiny-6steps" in done.stderr and "trying the one before" in done.stderr
+    assert [event["step"] for event in events(done.stdout, "resumed")] == [4], "neither the damaged one nor the older one here"
+    assert state_hash(runs.checkpoint("run", 6)) == wanted
+    assert gateway.body(prefix, shard) == body, "and what was damaged there is replaced"
+
+
+def test_a_bucket_that_does_not_answer_keeps_a_run_from_beginning_anew(runs, prefix):
+    options = uploading(prefix, storage__s3__retries=0, checkpoint__upload_wait_s=1)
+    with FaultyServer(default={"status": 503}) as server:
+        refused = runs.run("run", code=75, storage__s3__endpoint=server.url, **options)
+        assert "holds no checkpoint of tiny" in error_of(refused) and "--allow-fresh-start" in refused.stdout
+        assert not runs.steps("run")
+        runs.run("run", "--allow-fresh-start", code=75, storage__s3__endpoint=server.url, **options)
+        assert runs.steps("run") == [2, 4, 6]
+        again = runs.run("run", code=75, storage__s3__endpoint=server.url, **options)
+        assert "cannot be told" in again.stderr, "what is here is enough to go on"
 
 
 def doctor(wmtp, runs, *overrides, code=0):
