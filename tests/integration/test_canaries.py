@@ -99,6 +99,27 @@ def test_a_secret_goes_over_the_wire_in_the_authorization_header_alone(spied):
     assert authorized == len(spied["requests"])
 
 
+def test_of_the_keys_of_s3_only_signatures_leave_the_process(wmtp, ceph, tmp_path):
+    runs = TinyRuns(wmtp, tmp_path, steps=4, every=2)
+    bucket = ceph.make_bucket("wmtp-canaries")
+    secrets = {name: ceph.variables[name] for name in ("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID")}
+    rules = [{"nth": "2-9", "rate": 0.5, "action": {"status": 503}},
+             {"method": "PUT", "nth": "1", "action": {"status": 403, "body": "<Error><Code>InvalidAccessKeyId</Code></Error>"}}]
+    with FaultyServer(rules=rules, default={"handler": "server"}, handlers={"server": Proxy(ceph.url)}) as server:
+        options = {"checkpoint__s3_upload": True, "storage__s3__bucket": bucket, "storage__s3__endpoint": server.url, "logging__level": "debug"}
+        done = subprocess.run(runs.command("run", **options), capture_output=True, env={**environment(), **ceph.variables}, timeout=300)
+        requests = list(server.requests)
+    assert done.returncode == 0, done.stdout + done.stderr
+    hits = found_in("stdout", done.stdout, secrets) + found_in("stderr", done.stderr, secrets)
+    for path in [path for path in tmp_path.rglob("*") if path.is_file()]:
+        hits += found_in(path.relative_to(tmp_path), path.read_bytes(), secrets)
+    for request in requests:
+        headers = "\n".join(f"{name}: {value}" for name, value in request.headers if name.lower() != "authorization")
+        hits += found_in(request.target, f"{request.method} {request.target}\n{headers}\n".encode() + bytes(request.body), secrets)
+        hits += found_in("Authorization", request.header("Authorization").encode(), {"secret": secrets["AWS_SECRET_ACCESS_KEY"]})
+    assert len(requests) > 20 and not hits
+
+
 def test_mlflow_shows_the_reference_of_a_value_from_the_environment(spied, mlflow):
     run = mlflow.the_run(f"canary-{spied['kind']}")
     assert run.data.tags["mlflow.note.content"] == "a run of ${env:CANARY_OF_A_KEY}"

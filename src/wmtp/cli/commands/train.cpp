@@ -238,7 +238,8 @@ void add_train(CLI::App& app, Session& session) {
                    "run's), or start over (checkpoint.resume)")
       ->type_name("auto|never|PATH");
   command->add_flag("--allow-fresh-start", flags->allow_fresh_start,
-                    "Checkpoints exist but none verifies: start over all the same");
+                    "Checkpoints exist but none verifies, or their bucket does not answer: start over all "
+                    "the same");
   command->add_flag("--force-unlock", flags->force_unlock,
                     "Take over the lock of a run on another machine that is gone");
   command->add_flag(
