@@ -225,12 +225,12 @@ def test_doctor_names_what_is_in_the_way(wmtp, server, tmp_path):
     assert code == 78 and checks["credentials"]["status"] == "FAIL" and "not accepted" in checks["credentials"]["fix"]
     assert checks["version"]["status"] == "WARN"
     rules = [{"path": "/version", "action": {"body": "3.1.0", "date_skew_s": -7200}}]
-    experiment = {"experiment_id": "0", "artifact_location": "s3://bucket/0"}
+    experiment = {"experiment_id": "0", "artifact_location": "gs://bucket/0"}
     with FaultyServer(rules=rules, default={"json": {"experiment": experiment}}, listeners={"plain": "plain", "self_signed": "self_signed"}) as other:
         checks, code = doctor(wmtp, tmp_path, MLFLOW_TRACKING_URI=other.urls["self_signed"], MLFLOW_TRACKING_INSECURE_TLS="1", **WITH_TOKEN)
         assert code == 0 and {name: check["status"] for name, check in checks.items()} == {
             "MLflow": "OK", "libcurl": "OK", "TLS": "WARN", "reachable": "OK", "server clock": "WARN", "version": "OK", "credentials": "OK",
             "experiment": "OK", "artifacts": "WARN"}
-        assert "7200 s behind" in checks["server clock"]["fact"] and '"s3"' in checks["artifacts"]["fact"]
+        assert "7200 s behind" in checks["server clock"]["fact"] and '"gs"' in checks["artifacts"]["fact"]
         assert checks["credentials"]["fact"] == "accepted"
         assert {one.method for one in other.requests} == {"GET"}, "nothing is changed there"

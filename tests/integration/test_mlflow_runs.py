@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from mlflow_server import without_mlflow
+from s3_gateway import set_variables
 from tiny_runs import TinyRuns, environment, events, metrics, result_of, wait_for
 
 
@@ -60,6 +61,23 @@ def test_what_mlflow_holds_is_what_the_run_told(runs, mlflow, tmp_path):
     manifests = {item.path for item in client.list_artifacts(run.info.run_id, "checkpoints")}
     assert manifests == {f"checkpoints/{saved['name']}" for saved in events(done.stdout, "saved")}
     assert result_of(done)["status"] == "completed"
+
+
+def test_artifacts_go_to_the_bucket_of_the_experiment(runs, mlflow, ceph, tmp_path, monkeypatch):
+    bucket = ceph.make_bucket("wmtp-mlflow")
+    set_variables(monkeypatch, ceph.variables)
+    monkeypatch.delenv("AWS_ENDPOINT_URL_S3")
+    monkeypatch.setenv("MLFLOW_S3_ENDPOINT_URL", ceph.url)
+    client = mlflow.client()
+    client.create_experiment("bucket", artifact_location=f"s3://{bucket}/experiment")
+    done = runs.run("bucket", **tracked(mlflow, "bucket", mlflow__upload_artifacts=True))
+    run = mlflow.the_run("bucket")
+    assert run.info.artifact_uri == f"s3://{bucket}/experiment/{run.info.run_id}/artifacts"
+    for name in ("config.yaml", "environment.json", "summary.json", "metrics.jsonl", "report.html"):
+        sent = client.download_artifacts(run.info.run_id, name, str(tmp_path))
+        assert open(sent, "rb").read() == (run_folder_of(runs, "bucket") / name).read_bytes(), name
+    manifests = {item.path for item in client.list_artifacts(run.info.run_id, "checkpoints")}
+    assert manifests == {f"checkpoints/{saved['name']}" for saved in events(done.stdout, "saved")}
 
 
 def test_a_killed_run_goes_on_in_its_mlflow_run_with_one_value_a_step(runs, mlflow):

@@ -237,9 +237,10 @@ void add_train(CLI::App& app, Session& session) {
                    "Go on from the newest good checkpoint, from this one (or a pointer's, a "
                    "run's), or start over (checkpoint.resume)")
       ->type_name("auto|never|PATH");
-  command->add_flag("--allow-fresh-start", flags->allow_fresh_start,
-                    "Checkpoints exist but none verifies, or their bucket does not answer: start over all "
-                    "the same");
+  command->add_flag(
+      "--allow-fresh-start", flags->allow_fresh_start,
+      "Checkpoints exist but none verifies, or their bucket does not answer: start over all "
+      "the same");
   command->add_flag("--force-unlock", flags->force_unlock,
                     "Take over the lock of a run on another machine that is gone");
   command->add_flag(

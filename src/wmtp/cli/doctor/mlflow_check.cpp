@@ -10,6 +10,7 @@
 #include "wmtp/core/time.h"
 #include "wmtp/http/http_date.h"
 #include "wmtp/tracking/escaped_text.h"
+#include "wmtp/tracking/mlflow/bucket_artifacts.h"
 #include "wmtp/tracking/mlflow/rest/answers.h"
 #include "wmtp/tracking/mlflow/rest/artifacts.h"
 #include "wmtp/tracking/mlflow/rest/connection.h"
@@ -193,6 +194,11 @@ class TrackingExam {
     try {
       if (!experiment_) experiment_ = ask_for("Default");  // new ones get a store of its kind
       if (!experiment_) return;
+      if (mlflow::BucketArtifacts::takes(experiment_->artifact_location))
+        return add(
+            Health::ok, "artifacts",
+            fmt::format("to the bucket {}", tracking::visible(experiment_->artifact_location)),
+            "wmtp doctor --s3 tries the way to a bucket");
       mlflow::artifact_folder(experiment_->artifact_location, connection_->address());
       add(Health::ok, "artifacts", "through the server");
     } catch (const Error& error) {

@@ -55,13 +55,15 @@ void fetch_here(const FetchRequest& request) {
       std::erase_if(there, [&](const auto& one) { return one.step <= here.front().step; });
     pull_first_whole(there, place, save_dir);
   } catch (const Error& error) {
-    if (here.empty() && !request.allow_fresh_start)
+    const bool may_begin = !here.empty() || request.allow_fresh_start;
+    if (!may_begin && error.kind() == ErrorKind::config) throw;  // its hint is the better one
+    if (!may_begin)
       throw Error(
-          error.kind() == ErrorKind::config ? ErrorKind::config : ErrorKind::comm, "s3",
+          ErrorKind::comm, "s3",
           fmt::format("{} holds no checkpoint of {}, and whether {} does cannot be told: {}",
                       save_dir.string(), request.model, place, error.fact()),
           "start again when the bucket answers; --allow-fresh-start or --resume never "
-          "begins at step 0 without asking it");
+          "begins at step 0 without it");
     log::warn("s3", "whether {} holds later checkpoints cannot be told: {}", place, error.fact());
   }
 }

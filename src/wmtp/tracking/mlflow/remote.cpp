@@ -1,5 +1,6 @@
 #include "wmtp/tracking/mlflow/remote.h"
 
+#include "wmtp/tracking/mlflow/bucket_artifacts.h"
 #include "wmtp/tracking/mlflow/rest/credentials.h"
 
 namespace wmtp::tracking::mlflow {
@@ -15,7 +16,7 @@ class RealRemote final : public Remote {
  public:
   RealRemote(const std::string& uri, const http::Environment& env,
              const std::atomic<bool>& cancelled)
-      : server_(uri, client_options(env), &cancelled) {}
+      : server_(uri, client_options(env), &cancelled), bucket_(env, cancelled) {}
 
   std::string experiment(std::string_view name) override { return server_.experiment(name); }
   Run create_run(const NewRun& run) override { return server_.create_run(run); }
@@ -37,11 +38,15 @@ class RealRemote final : public Remote {
     server_.update_run(run_id, status, end_ms);
   }
   void upload(const Run& run, std::string_view name, const std::filesystem::path& file) override {
-    server_.upload(run, name, file);
+    if (BucketArtifacts::takes(run.artifact_uri))
+      bucket_.upload(run.artifact_uri, name, file);
+    else
+      server_.upload(run, name, file);
   }
 
  private:
   Server server_;
+  BucketArtifacts bucket_;
 };
 
 }  // namespace
