@@ -8,7 +8,6 @@ void add_checkpoint(CLI::App& app, Session& session) {
   command->group(kModelGroup);
   command->require_subcommand(1);
   command->footer(
-      "  wmtp checkpoint list runs/demo\n"
       "  wmtp checkpoint verify runs/demo --all\n"
       "  wmtp checkpoint export runs/demo --format hf --out exported\n"
       "  wmtp checkpoint push runs/demo s3://bucket/checkpoints/demo");

@@ -99,7 +99,9 @@ void add_checkpoint_push(CLI::App& checkpoint, Session& session) {
                    "s3://bucket/prefix: <model>-<N>steps and <model>-latest appear below it")
       ->required()
       ->type_name("URI");
-  command->footer("  wmtp checkpoint push runs/demo s3://bucket/checkpoints/demo");
+  command->footer(
+      "  wmtp checkpoint push runs/demo s3://bucket/checkpoints/demo\n"
+      "  wmtp checkpoint push runs/demo/checkpoints/qwen3_0_6b-best s3://bucket/kept");
   command->callback(
       [flags, &session] { session.run = [flags, &session] { return push(*flags, session); }; });
 }
