@@ -148,16 +148,18 @@ def test_objects_of_other_tools_come_back(probe, boto, prefix, tmp_path):
     assert got.problem == "not_found" and not (tmp_path / "new").exists()
 
 
-def test_an_upload_that_was_interrupted_goes_on(start_probe, gateway, boto, prefix, tmp_path):
+@pytest.mark.parametrize("checksum", ["md5", "none"])
+def test_an_upload_that_was_interrupted_goes_on(start_probe, gateway, boto, prefix, tmp_path, checksum):
     path = random_file(tmp_path / "file", 16 * MIB)
     with FaultyServer(rules=[{"method": "PUT", "query": "partNumber=4", "action": {"status": 500}}], default={"handler": "proxy"},
                       handlers={"proxy": {"upstream": gateway["AWS_ENDPOINT_URL_S3"]}}) as server:
         probe = start_probe({**gateway, "AWS_ENDPOINT_URL_S3": server.url})
-        got = probe.ask("upload", options=options(prefix, retries=0, concurrency=1), name="k", path=str(path))
+        got = probe.ask("upload", options=options(prefix, retries=0, concurrency=1, checksum=checksum), name="k", path=str(path))
+        assert [bool(part[1]) for part in got.state["parts"].values()] == 3 * [checksum == "md5"], "none: no MD5 is made"
         assert "the server answers 500" in got.text and sorted(got.state["parts"]) == ["1", "2", "3"] and got.last == got.state
         state = got.state
     probe = start_probe(gateway)
-    probe.ask(options=options(prefix))
+    probe.ask(options=options(prefix, checksum=checksum))
     uploads = probe.ask("uploads", name="").uploads
     assert [(decoded(one[0]), one[1]) for one in uploads] == [(b"k", state["upload_id"])] and abs(uploads[0][2] - time.time()) < 600
     data = bytearray(path.read_bytes())
@@ -281,11 +283,26 @@ def test_bytes_that_were_changed_on_the_way_are_seen(start_probe, gateway, boto,
         probe = start_probe({**gateway, "AWS_ENDPOINT_URL_S3": server.url})
         got = probe.ask("download", options=options(prefix), name="k", path=str(tmp_path / "back"))
         assert (got.problem, got.exit) == ("bad_digest", 74) and list(tmp_path.iterdir()) == []
+        got = probe.ask("download", name="k", path=str(tmp_path / "back"), check_etag=False)
+        assert (got.text, got.verified) == (None, False), "left to the caller"
+        (tmp_path / "back").unlink()
     with FaultyServer(rules=[{"method": "GET", "action": {"handler": "proxy", "headers": {"ETag": '"other"'}}}], default={"handler": "proxy"},
                       handlers={"proxy": {"upstream": gateway["AWS_ENDPOINT_URL_S3"]}}) as server:
         probe = start_probe({**gateway, "AWS_ENDPOINT_URL_S3": server.url})
         got = probe.ask("download", options=options(prefix), name="k", path=str(tmp_path / "back"))
         assert "was replaced while it was being read" in got.text and list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("cut_at", [1000, 700_000])
+def test_a_range_that_was_cut_is_written_anew(start_probe, gateway, boto, prefix, tmp_path, cut_at):
+    path = random_file(tmp_path / "file", 6 * MIB)
+    boto.put_object(Bucket=BUCKET, Key=f"{prefix}/k", Body=path.read_bytes())
+    rule = {"name": "cut", "method": "GET", "nth": 1, "action": {"handler": "proxy", "cut": {"at": f"body:{cut_at}", "how": "close"}}}
+    with FaultyServer(rules=[rule], default={"handler": "proxy"}, handlers={"proxy": {"upstream": gateway["AWS_ENDPOINT_URL_S3"]}}) as server:
+        probe = start_probe({**gateway, "AWS_ENDPOINT_URL_S3": server.url})
+        got = probe.ask("download", options=options(prefix), name="k", path=str(tmp_path / "back"))
+        assert server.acted["cut"] == 1
+    assert (got.text, got.verified) == (None, True) and (tmp_path / "back").read_bytes() == path.read_bytes()
 
 
 def test_a_fifth_of_all_requests_failing_damages_nothing(start_probe, gateway, boto, prefix, tmp_path):

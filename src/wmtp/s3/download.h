@@ -12,10 +12,16 @@ namespace wmtp::s3 {
 struct DownloadResult {
   std::uint64_t bytes = 0;
   std::string etag;
-  // By the ETag, which is the MD5 of the whole or of parts whose size could be told. False: the
-  // ETag says nothing that could be compared, size and framing alone are right; callers with a
-  // hash of their own compare that.
+  // By the ETag, which is the MD5 of the whole or of parts whose size could be told. False: it was
+  // not to be looked at or says nothing that could be compared; size and framing alone are right.
   bool is_verified = false;
+};
+
+struct DownloadOptions {
+  // Whether the bytes are held against the ETag. MD5 costs as much as all else that a download
+  // does; callers with a hash of their own spare it.
+  bool check_etag = true;
+  const std::atomic<bool>* cancelled = nullptr;  // BORROWS
 };
 
 // BLOCKS. Ranges of a part's size in several threads, into a file beside `path` that takes its name
@@ -23,6 +29,6 @@ struct DownloadResult {
 // is one whose bytes do not fit its ETag (S3Error bad_digest); then nothing is left behind.
 DownloadResult download_file(const std::shared_ptr<Session>& session, std::string_view name,
                              const std::filesystem::path& path,
-                             const std::atomic<bool>* cancelled = nullptr);
+                             const DownloadOptions& options = {});
 
 }  // namespace wmtp::s3

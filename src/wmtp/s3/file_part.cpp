@@ -41,11 +41,13 @@ std::size_t FilePart::read(std::span<std::byte> out) {
 }
 
 DigestNeeds needs_of(const Session& session) {
-  return {.sha256 = !session.location().endpoint.is_tls(),
+  return {.md5 = session.options().checksum != Checksum::none,
+          .sha256 = !session.location().endpoint.is_tls(),
           .crc32c = session.options().checksum == Checksum::crc32c};
 }
 
 PartDigests digest_part(int file, http::ByteRange range, DigestNeeds needs) {
+  if (!needs.md5 && !needs.sha256 && !needs.crc32c) return {};
   FilePart part(file, range);
   std::vector<std::byte> buffer(
       static_cast<std::size_t>(std::min<std::uint64_t>(kReadBytes, range.length)));
@@ -54,12 +56,12 @@ PartDigests digest_part(int file, http::ByteRange range, DigestNeeds needs) {
   std::uint32_t crc = 0;
   for (std::uint64_t done = 0; done < range.length;) {
     const std::span<const std::byte> piece(buffer.data(), part.read(buffer));
-    md5.update(piece);
+    if (needs.md5) md5.update(piece);
     if (needs.sha256) sha256.update(piece);
     if (needs.crc32c) crc = crc32c(piece, crc);
     done += piece.size();
   }
-  return {md5.finish(), needs.sha256 ? to_hex(sha256.finish()) : "",
+  return {needs.md5 ? md5.finish() : Md5Digest{}, needs.sha256 ? to_hex(sha256.finish()) : "",
           needs.crc32c ? crc32c_base64(crc) : ""};
 }
 

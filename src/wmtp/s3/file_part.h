@@ -24,17 +24,19 @@ class FilePart : public http::BodySource {
   std::uint64_t done_ = 0;
 };
 
+// Those that are not needed are empty, an MD5 is zero.
 struct PartDigests {
   Md5Digest md5{};
-  std::string sha256_hex;  // empty where it is not needed
-  std::string crc32c;      // base64; empty where it is not needed
+  std::string sha256_hex;
+  std::string crc32c;  // base64
 };
 struct DigestNeeds {
-  bool sha256 = false, crc32c = false;
+  bool md5 = true, sha256 = false, crc32c = false;
 };
-// What a session sends: SHA-256 only where requests are signed over their bodies, without TLS.
+// What a session needs: SHA-256 only where requests are signed over their bodies, without TLS, and
+// no MD5 where the user wants no checksum; it costs more than all else that an upload does.
 DigestNeeds needs_of(const Session& session);
-// BLOCKS: reads the part.
+// BLOCKS: reads the part, unless nothing is needed.
 PartDigests digest_part(int file, http::ByteRange range, DigestNeeds needs = {});
 
 // What goes up for it. BORROWS the part.

@@ -16,7 +16,7 @@ namespace wmtp::s3 {
 struct UploadState {
   struct Part {
     std::string etag;     // as the server gave it
-    std::string md5_hex;  // of the bytes that were sent
+    std::string md5_hex;  // of the bytes that were sent; empty where Checksum::none left it out
   };
   std::string upload_id;         // empty: nothing was begun
   std::uint64_t part_bytes = 0;  // of this upload, whatever the options say now
@@ -37,10 +37,11 @@ struct UploadResult {
 };
 
 // BLOCKS until the object is there and its size, and its ETag where that is a sum of MD5s, are
-// those of the file; memory does not grow with it. A file of at most one part is a single PUT.
-// `state` is followed and, at the end, empty. Parts of an upload begun before are sent again where
-// the file's bytes have changed or the server does not have them; where the upload itself is gone,
-// a new one is begun. An error leaves the state as it is, for another try or abort_upload.
+// those of the file; with Checksum::none the size alone. Memory does not grow with it. A file of at
+// most one part is a single PUT. `state` is followed and, at the end, empty. Parts of an upload
+// begun before are sent again where the file's bytes have changed or the server does not have them;
+// where the upload itself is gone, a new one is begun. An error leaves the state as it is, for
+// another try or abort_upload.
 UploadResult upload_file(const std::shared_ptr<Session>& session, const std::filesystem::path& path,
                          std::string_view name, UploadState& state,
                          const UploadOptions& options = {});
