@@ -294,20 +294,26 @@ def compare_runs(place, args):
                 flags = [word for text in words for word in ("--override", text)]
                 cost, _ = measured([WMTP, "--json", "train", "--config", config, "--defaults", "none", "--run-dir", folder, *flags], env)
                 points = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-                summary = json.loads((folder / "summary.json").read_text())
-                rows[kind].append((cost, points, summary))
+                rows[kind].append((cost, points))
                 shutil.rmtree(folder / "checkpoints")
     show_runs(rows, args)
 
 
+def training_s(points):
+    times = [point["time"] for point in points if "train/loss" in point]
+    return times[-1] - times[0]
+
+
 def show_runs(rows, args):
-    last = [max((point for point in points if "s3/bytes_up" in point), key=lambda point: point["step"]) for _, points, _ in rows["with"]]
-    wall = {kind: median(cost.wall_s for cost, _, _ in runs) for kind, runs in rows.items()}
-    peak = {kind: median(cost.peak_mb for cost, _, _ in runs) for kind, runs in rows.items()}
-    shares = [point["s3/caller_s"] / cost.wall_s for point, (cost, _, _) in zip(last, rows["with"])]
+    last = [[point for point in points if "s3/bytes_up" in point][-1] for _, points in rows["with"]]
+    wall = {kind: median(cost.wall_s for cost, _ in runs) for kind, runs in rows.items()}
+    steps = {kind: median(training_s(points) for _, points in runs) for kind, runs in rows.items()}
+    peak = {kind: median(cost.peak_mb for cost, _ in runs) for kind, runs in rows.items()}
+    shares = [point["s3/caller_s"] / cost.wall_s for point, (cost, _) in zip(last, rows["with"])]
     print(f"a run of {args.steps} steps with a save every {args.every}, medians of {args.rounds}")
     print(f"training waits for uploads       {1000 * median(point['s3/caller_s'] for point in last):.1f} ms"
-          f" = {100 * median(shares):.3f} % of the run (<= 1 %)")
+          f" = {100 * median(shares):.3f} % of the run (<= 1 %); {median(point['s3/bytes_up'] for point in last) / 1e6:.0f} MB went up")
+    print(f"from the first to the last step  {steps['with']:.1f} s with uploads, {steps['without']:.1f} s without")
     print(f"the run, start to end            {wall['with']:.1f} s with uploads, {wall['without']:.1f} s without")
     print(f"peak memory                      {peak['with']:.0f} MB with uploads, {peak['without']:.0f} MB without")
 
@@ -320,8 +326,8 @@ def main():
     parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)} (all)")
     parser.add_argument("--mb", type=int, default=1000, help="size of the file")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=60, help="of a run")
-    parser.add_argument("--every", type=int, default=20, help="steps between two saves of a run")
+    parser.add_argument("--steps", type=int, default=30, help="of a run")
+    parser.add_argument("--every", type=int, default=10, help="steps between two saves of a run")
     parser.add_argument("--out", type=Path, help="on the disk to use; default: a temporary folder")
     args = parser.parse_args()
     unknown = [name for name in args.parts if name not in PARTS]
