@@ -110,8 +110,10 @@ TEST_F(Program, AnUnknownShortFlagIsTheLongOneOfItsLetter) {
   EXPECT_THAT(refuse({"train", "-c", "my run.yaml", "--max-steps", "3"}),
               HasSubstr("`wmtp train` has no flag -c; did you mean `--config`? wmtp train --config "
                         "'my run.yaml' --max-steps 3"));
-  EXPECT_THAT(refuse({"launch", "-n", "2", "--", "doctor"}),
-              HasSubstr("did you mean `--nproc`? wmtp launch --nproc 2 -- doctor"));
+  EXPECT_THAT(refuse({"launch", "-l", "logs", "--", "doctor"}),
+              HasSubstr("did you mean `--log-dir`? wmtp launch --log-dir logs -- doctor"));
+  EXPECT_THAT(refuse({"launch", "-n", "2", "--", "doctor"}), HasSubstr("see `wmtp launch --help`"))
+      << "--nproc or --nnodes";
   EXPECT_THAT(refuse({"train", "-d", "cpu"}), HasSubstr("see `wmtp train --help`"));
 }
 

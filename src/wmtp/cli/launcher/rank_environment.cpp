@@ -64,12 +64,13 @@ std::vector<std::string> rank_environment(std::span<const std::string> base, con
   const auto set = [&](std::string_view name, const auto& value) {
     result.push_back(fmt::format("{}={}", name, value));
   };
-  set("RANK", env.rank);
-  set("LOCAL_RANK", env.rank);
-  set("WORLD_SIZE", env.world);
-  set("LOCAL_WORLD_SIZE", env.world);
-  set("GROUP_RANK", 0);
-  set("WMTP_RUN_TOKEN", env.run_token);
+  set("RANK", env.node * env.local_world + env.local_rank);
+  set("LOCAL_RANK", env.local_rank);
+  set("WORLD_SIZE", env.num_nodes * env.local_world);
+  set("LOCAL_WORLD_SIZE", env.local_world);
+  set("GROUP_RANK", env.node);
+  set("GROUP_WORLD_SIZE", env.num_nodes);
+  if (!env.run_token.empty()) set("WMTP_RUN_TOKEN", env.run_token);
   set("WMTP_RENDEZVOUS", env.rendezvous);
   set("WMTP_RESTART_COUNT", env.restart_count);
   set("WMTP_LIFE_LINE", kLifeLineFd);

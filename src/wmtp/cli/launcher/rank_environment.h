@@ -11,15 +11,15 @@ namespace wmtp::cli {
 inline constexpr const char* kConsoleRanksVariable = "WMTP_CONSOLE_RANKS";
 
 struct RankEnv {
-  int rank = 0;
-  int world = 1;
+  int local_rank = 0, local_world = 1;
+  int node = 0, num_nodes = 1;
   int restart_count = 0;
   int threads = 1;
   double grace_s = 120;
   bool on_terminal = false;  // this rank's output reaches a terminal
   bool tee_all = false;      // every rank has the console
-  std::string run_token;
-  std::string rendezvous;  // file://DIR
+  std::string run_token;     // empty: none
+  std::string rendezvous;    // file://DIR, or tcp://HOST:PORT of several nodes
 };
 
 // The launcher's environment `base` ("K=V") without what another launcher left there, with this

@@ -63,21 +63,23 @@ RankOutput::RankOutput(const LaunchOptions& options)
   if (options.log_dir.empty()) return;
   make_folder(options.log_dir);
   for (int rank = 0; rank < options.num_ranks; ++rank) {
-    UniqueFd fd = open_log(options.log_dir / fmt::format("rank_{:05}.log", rank));
+    UniqueFd fd =
+        open_log(options.log_dir / fmt::format("rank_{:05}.log", options.first_rank() + rank));
     auto console = std::make_unique<Console>(fd.get());
     logs_.push_back({std::move(fd), std::move(console)});
   }
 }
 
-LinePrefixer RankOutput::make_prefixer(int rank, bool is_stderr) {
+LinePrefixer RankOutput::make_prefixer(int local_rank, bool is_stderr) {
   using Show = LinePrefixer::Show;
+  const int rank = options_.first_rank() + local_rank;
   const bool bare_records = options_.json && !is_stderr;
   const bool bar = rank == 0 && (is_stderr ? err_is_terminal_ : out_is_terminal_);
   LinePrefixer::Route route;
   route.source = rank * 2 + (is_stderr ? 1 : 0);
   route.prefix = bar || bare_records ? "" : fmt::format("[rank {}] ", rank);
   route.console = is_stderr ? &err() : &out_;
-  route.log = logs_.empty() ? nullptr : logs_[static_cast<std::size_t>(rank)].console.get();
+  route.log = logs_.empty() ? nullptr : logs_[static_cast<std::size_t>(local_rank)].console.get();
   route.show = rank == 0 || options_.tee_all ? Show::everything
                : is_stderr                   ? Show::problems
                                              : Show::nothing;
@@ -119,7 +121,8 @@ void RankOutput::pump() {
     if (!log.console->broken() || log.reported) continue;
     log.reported = true;
     notice(log::Level::warn,
-           fmt::format("the log copy of rank {} ends here: {}", rank, std::strerror(errno)));
+           fmt::format("the log copy of rank {} ends here: {}",
+                       options_.first_rank() + static_cast<int>(rank), std::strerror(errno)));
   }
 }
 

@@ -18,7 +18,7 @@ class RankOutput {
   // Creates the log folder and files (0700, 0600); Error io if they cannot be.
   explicit RankOutput(const LaunchOptions& options);
 
-  LinePrefixer make_prefixer(int rank, bool is_stderr);
+  LinePrefixer make_prefixer(int local_rank, bool is_stderr);
   // A line of the launcher itself, on stderr, never inside another line.
   void notice(log::Level level, std::string_view text);
   void mark_attempt(int restart_count);  // a heading in every log file, from the second attempt on

@@ -44,13 +44,17 @@ int supervise(const LaunchOptions& given) {
   StopRequest stop;
   RestartPolicy policy(options.max_restarts);
   const Pipe parent_pipe = make_pipe();
-  const std::string run_token = make_run_token();
+  // The launchers of several nodes cannot agree on a token: they are given one, or there is none.
+  const bool alone = options.nodes.num_nodes == 1;
+  const std::string run_token =
+      alone ? make_run_token() : comm::process_environment()("WMTP_RUN_TOKEN").value_or("");
   for (int restart_count = 0;; ++restart_count) {
-    const PrivateFolder rendezvous;
+    const PrivateFolder folder;
     output.mark_attempt(restart_count);
     const int code =
         Attempt(options, output, signals, stop)
-            .run(parent_pipe, restart_count, run_token, "file://" + rendezvous.path().string());
+            .run(parent_pipe, restart_count, run_token,
+                 alone ? "file://" + folder.path().string() : rendezvous_of(options.nodes));
     if (code == 0 || stop.since) return code;
     const auto wait = policy.next_pause(code, options.newest_committed_step());
     if (!wait) {

@@ -9,15 +9,11 @@
 
 #include "wmtp/comm/launch/env_reader.h"
 #include "wmtp/comm/launch/node_list.h"
+#include "wmtp/comm/launch/slurm_step.h"
 #include "wmtp/core/error.h"
-#include "wmtp/core/rng.h"
 
 namespace wmtp::comm {
 namespace {
-
-// Slurm's reserved step ids (batch, extern, interactive, pending) lie at and above this.
-constexpr std::uint64_t kFirstReservedStep = 0xfffffff0u;
-constexpr int kNumPortsTried = 8;
 
 constexpr const char* kAddressHint =
     "pass MASTER_ADDR and MASTER_PORT on to all ranks, or set WMTP_RENDEZVOUS=tcp://HOST:PORT "
@@ -69,20 +65,6 @@ void read_torchrun(EnvReader& env, LaunchEnv& launch, const DiscoveryFacts& fact
     env.refuse(fmt::format("{} ranks, but no address to meet at", launch.world), kAddressHint);
 }
 
-std::vector<int> slurm_ports(EnvReader& env) {
-  if (const auto reserved = env.text("SLURM_STEP_RESV_PORTS")) {
-    const std::string first = reserved->substr(0, reserved->find_first_of("-,"));
-    if (!first.empty() && first.find_first_not_of("0123456789") == std::string::npos &&
-        first.size() < 6)
-      return {std::stoi(first)};
-  }
-  const std::string step = env.text_or("SLURM_JOB_ID", "") + "." + env.text_or("SLURM_STEP_ID", "");
-  const int start = static_cast<int>(stream_id("rendezvous port/" + step) % 20'000);
-  std::vector<int> ports;
-  for (int i = 0; i < kNumPortsTried; ++i) ports.push_back(10'000 + (start + i) % 20'000);
-  return ports;
-}
-
 int slurm_local_world(EnvReader& env, const LaunchEnv& launch) {
   const auto list = env.text("SLURM_STEP_TASKS_PER_NODE");
   if (!list) return std::max(launch.local_rank + 1, launch.nodes == 1 ? launch.world : 1);
@@ -107,12 +89,7 @@ void read_slurm(EnvReader& env, LaunchEnv& launch) {
   launch.local_world = slurm_local_world(env, launch);
   read_address(env, launch);
   if (launch.store_host.empty() && launch.nodes == 1) launch.store_host = "127.0.0.1";
-  if (launch.store_host.empty()) {
-    const auto nodes = env.has("SLURM_STEP_NODELIST") ? env.text("SLURM_STEP_NODELIST")
-                                                      : env.text("SLURM_JOB_NODELIST");
-    if (!nodes) env.refuse("a Slurm step without a node list", "set MASTER_ADDR to rank 0's host");
-    launch.store_host = expand_node_list(*nodes).front();
-  }
+  if (launch.store_host.empty()) launch.store_host = first_slurm_node(env);
   if (launch.store_ports.empty()) launch.store_ports = slurm_ports(env);
   if (const auto other = env.number("WORLD_SIZE"); other && *other != launch.world)
     launch.notices.push_back(
@@ -138,13 +115,6 @@ void read_mpi(EnvReader& env, LaunchEnv& launch) {
         kAddressHint);
 }
 
-bool real_slurm_step(EnvReader& env) {
-  const auto step = env.text("SLURM_STEP_ID");
-  if (!step || step->size() > 10 || step->find_first_not_of("0123456789") != std::string::npos)
-    return false;
-  return std::stoull(*step) < kFirstReservedStep && env.has("SLURM_PROCID");
-}
-
 // mpirun's daemons run under srun, one per node: then the SLURM_* of a rank are its daemon's.
 bool mpirun_inside_slurm(EnvReader& env) {
   const auto size =
@@ -165,7 +135,7 @@ void read_source(EnvReader& env, LaunchEnv& launch, const DiscoveryFacts& facts)
   const bool rank = env.has("RANK"), world = env.has("WORLD_SIZE");
   if (rank && !world) env.refuse("RANK is set, WORLD_SIZE is not", "set both or neither");
   if (rank) return read_torchrun(env, launch, facts);
-  if (real_slurm_step(env) && !mpirun_inside_slurm(env)) return read_slurm(env, launch);
+  if (is_slurm_step(env) && !mpirun_inside_slurm(env)) return read_slurm(env, launch);
   if (env.has("OMPI_COMM_WORLD_RANK") || env.has("PMI_RANK")) return read_mpi(env, launch);
   read_single(env, launch);
 }
@@ -178,8 +148,18 @@ std::string run_id(EnvReader& env, const LaunchEnv& launch) {
   return "";
 }
 
+// A PyTorchJob's uid is in no variable, and pods cannot ask for it: with an elastic policy its
+// rdzvId is, as PET_RDZV_ID. "none" is torchrun's word for an id that nobody gave.
+std::string job_id(EnvReader& env) {
+  for (const char* name : {"SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "PET_RDZV_ID"})
+    if (const auto id = env.text(name); id && *id != "none") return *id;
+  return "";
+}
+
 void read_common(EnvReader& env, const EnvLookup& lookup, LaunchEnv& launch) {
   launch.run_id = run_id(env, launch);
+  launch.job = job_id(env);
+  launch.job_restarts = env.number_or("SLURM_RESTART_COUNT", 0);
   launch.keep_torch_log = env.has("TORCH_CPP_LOG_LEVEL");
   launch.torchelastic = env.has("TORCHELASTIC_RUN_ID");
   launch.restart_count =

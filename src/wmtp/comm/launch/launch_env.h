@@ -31,7 +31,11 @@ struct LaunchEnv {
 
   std::string token;   // WMTP_RUN_TOKEN; never logged
   std::string run_id;  // the launcher's id of the job; may be empty
+  // What knows a run's lock again: the id that every start of one job has (Slurm's job number, else
+  // torchrun's --rdzv-id), or nothing.
+  std::string job;
   int restart_count = 0, max_restarts = 0;
+  int job_restarts = 0;            // how often Slurm has put the job back into the queue
   std::string error_file;          // TORCHELASTIC_ERROR_FILE, or empty
   std::string torch_version_hint;  // PYTORCH_VERSION where the image sets it
   std::string gloo_interface;      // first name of GLOO_SOCKET_IFNAME, or empty
