@@ -152,6 +152,8 @@ TEST(RunLock, AStaleLockOfAnotherHostNeedsForce) {
   test::write_file(folder / "m.lock", "node7 1234 run-x\n");
   EXPECT_WMTP_ERROR(RunLock(folder.path(), "m", this_process("run-y")), ErrorKind::config,
                     "--force-unlock");
+  std::filesystem::last_write_time(  // its last heartbeat
+      folder / "m.lock", std::filesystem::file_time_type::clock::now() - std::chrono::seconds(11));
   { const RunLock same_run(folder.path(), "m", this_process("run-x")); }  // requeued elsewhere
   test::write_file(folder / "m.lock", "node7 1234 run-x\n");
   { const RunLock forced(folder.path(), "m", this_process("run-y"), true); }

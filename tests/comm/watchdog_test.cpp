@@ -47,6 +47,51 @@ TEST(Watchdog, ProgressKeepsItQuiet) {
   EXPECT_EQ(calls, 0);
 }
 
+TEST(Watchdog, AStopThatIsNotSavedInTimeLeavesWith81HoweverItGetsOn) {
+  std::promise<Failure> left;
+  const test::TempDir dir;
+  Watchdog dog(
+      {.run_dir = dir.path(), .leave = [&](const Failure& failure) { left.set_value(failure); }});
+  dog.set_step(12);
+  dog.limit_stop(milliseconds(300));
+  dog.limit_stop(std::chrono::seconds(60));  // the first counts
+  dog.enter("save", std::chrono::seconds(60));
+  auto future = left.get_future();
+  for (int i = 0; i < 50 && future.wait_for(milliseconds(100)) != std::future_status::ready; ++i)
+    dog.progress();
+  ASSERT_EQ(future.wait_for(milliseconds(0)), std::future_status::ready);
+  const Failure failure = future.get();
+  EXPECT_EQ(failure.code, 81);
+  EXPECT_THAT(failure.message, testing::HasSubstr("the stop at step 12 was not saved within"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "hang-12.json"));
+}
+
+TEST(Watchdog, ASavedStopHasNoLimitAnyMore) {
+  std::atomic<int> calls = 0;
+  Watchdog dog({.leave = [&](const Failure&) { ++calls; }});
+  dog.limit_stop(milliseconds(200));
+  dog.limit_stop(milliseconds(0));
+  std::this_thread::sleep_for(milliseconds(500));
+  EXPECT_EQ(calls, 0);
+}
+
+TEST(Watchdog, AllRanksLeaveWith81WhenOneHasNoTimeLeft) {
+  const Store store = Store::in_process();
+  std::promise<Failure> first_left, second_left;
+  Watchdog first({.rank = 0, .world = 2, .store = store, .leave = [&](const Failure& f) {
+                    first_left.set_value(f);
+                  }});
+  Watchdog second({.rank = 1, .world = 2, .store = store, .leave = [&](const Failure& f) {
+                     second_left.set_value(f);
+                   }});
+  second.limit_stop(milliseconds(100));
+  for (std::promise<Failure>* left : {&first_left, &second_left}) {
+    auto future = left->get_future();
+    ASSERT_EQ(future.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    EXPECT_EQ(future.get().code, 81);
+  }
+}
+
 TEST(Watchdog, FirstPostStands) {
   const Store store = Store::in_process();
   std::promise<Failure> left;

@@ -19,7 +19,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 EFFECTS = yaml.safe_load((ROOT / "tests/golden/key_effects.yaml").read_text())
 KEYS = (ROOT / "tests/golden/config_keys.txt").read_text().split()
-MAX_NAMED_TESTS = 34
+MAX_NAMED_TESTS = 36
 WORKERS = 2
 
 CONFIG = """

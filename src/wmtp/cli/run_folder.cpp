@@ -42,22 +42,33 @@ bool try_lock_folder(const UniqueFd& folder) {
   return !folder || ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
 }
 
-[[noreturn]] void refuse_folder(const RunFolderRequest& request) {
-  const auto holder = checkpoint::named_in_lock(request.save_dir, request.model);
-  const std::string who =
-      holder ? fmt::format("run {} (host {}, pid {})", holder->run_id, holder->host, holder->pid)
-             : "another run";
-  throw Error(ErrorKind::config, "train",
-              fmt::format("{} uses the run folder {}", who, request.run_dir.string()),
-              "stop that run first, or choose another folder with --run-dir");
+checkpoint::LockHolder holder_of(const RunFolderRequest& request) {
+  checkpoint::LockHolder me = checkpoint::this_process(request.run_id);
+  me.job = request.job;
+  me.restarts = request.restarts;
+  return me;
+}
+
+[[noreturn]] void refuse_folder(const RunFolderRequest& request,
+                                const std::optional<checkpoint::LockHolder>& holder) {
+  throw Error(
+      ErrorKind::config, "train",
+      fmt::format("{} uses the run folder {}",
+                  holder ? checkpoint::describe(*holder) : "another run", request.run_dir.string()),
+      "stop that run first, or choose another folder with --run-dir");
 }
 
 // Whoever writes down the end of a start that did not get this far holds it for a moment. With
-// `force_unlock` the lock of the checkpoints alone decides: it knows the living from the dead.
+// `force_unlock`, and for a later start of the holder's own job, the lock of the checkpoints alone
+// decides: it knows the living from the dead.
 void lock_folder(const UniqueFd& folder, const RunFolderRequest& request) {
   for (int look = 0; !try_lock_folder(folder); ++look) {
     if (request.force_unlock) return;
-    if (look == kMaxLooks) refuse_folder(request);
+    if (look == kMaxLooks) {
+      const auto holder = checkpoint::named_in_lock(request.save_dir, request.model);
+      if (holder && checkpoint::is_later_start(holder_of(request), *holder)) return;
+      refuse_folder(request, holder);
+    }
     std::this_thread::sleep_for(kLookPause);
   }
 }
@@ -102,13 +113,13 @@ RunFolder::RunFolder(const RunFolderRequest& request, run::RunProgress& progress
   folder_ = open_run_folder(request.run_dir);
   try {
     lock_folder(folder_, request);
-    checkpoints_.emplace(request.save_dir, request.model, checkpoint::this_process(request.run_id),
-                         request.force_unlock);
+    checkpoints_.emplace(request.save_dir, request.model, holder_of(request), request.force_unlock);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::config) progress.folder = FolderOwner::another;
     throw;
   }
   progress.folder = FolderOwner::this_run;
+  heartbeat_.emplace(*checkpoints_);
   make_private(folder_, request.run_dir);
   forget_last_exit(request.run_dir);
 }

@@ -16,6 +16,8 @@ struct RunFolderRequest {
   std::string model;   // as the checkpoints are called
   std::string run_id;  // the same at every start of one job
   bool force_unlock = false;
+  std::string job = {};  // as checkpoint::LockHolder has it
+  checkpoint::RestartCounts restarts = {};
 };
 
 // OWNS both locks until it is destroyed, or the process dies.
@@ -24,12 +26,13 @@ class RunFolder {
   // Rank 0's. BLOCKS while another start is at it. Makes the folders where there are none, takes
   // the lock of the folder and that of the checkpoints, makes the folder private and removes the
   // last_exit.json of the run before. Error config names who holds them, Error io what cannot be
-  // made. `progress` is told whose the folder is.
+  // made. `progress` is told whose the folder is. The lock's heartbeat begins.
   RunFolder(const RunFolderRequest& request, run::RunProgress& progress);
 
  private:
   UniqueFd folder_;
   std::optional<checkpoint::RunLock> checkpoints_;
+  std::optional<checkpoint::LockHeartbeat> heartbeat_;
 };
 
 // Whether another process has the lock of a run's folder.

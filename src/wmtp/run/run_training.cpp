@@ -112,6 +112,9 @@ TrainingEnd run_training(const config::ResolvedConfig& resolved, const TrainingC
     if (context.exit_teller) context.exit_teller->attach(sinks);
     report.emplace(resolved.config, sinks, trainer.facts());
     report_start(trainer, *report);
+    checkpoint::StartLine line = context.start_line;
+    if (trainer.resumption()) line.resumed_step = trainer.state().step;
+    checkpoint::append_start(resolved.config.runtime.run_dir, line);
   }
   const RunEnd end = run_loop(trainer, report ? &*report : nullptr, context);
   std::vector<std::pair<std::string, std::string>> paths;

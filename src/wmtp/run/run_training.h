@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "wmtp/checkpoint/start_log.h"
 #include "wmtp/comm/session.h"
 #include "wmtp/config/load.h"
 #include "wmtp/core/json.h"
@@ -26,6 +27,7 @@ struct TrainingContext {
   std::string sync_command;           // sends what is left in MLflow's spool; for messages
   bool offline = false;               // nothing is sent
   ExitTeller* exit_teller = nullptr;  // BORROWED on rank 0; told of the run's sinks
+  checkpoint::StartLine start_line;   // rank 0's line of restarts.jsonl, without the step
   // Told of what ends the loop before the run's objects are destroyed: where that takes long, a
   // rank that waits for this one would call it a hang.
   std::function<void(const std::exception&)> on_failure;

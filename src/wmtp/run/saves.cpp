@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "wmtp/core/log.h"
@@ -81,6 +82,9 @@ void Saves::report_ended(std::int64_t step, RunReport* report) {
   const std::vector<SaveOutcome> ended = checkpointer_.outcomes();
   for (const SaveOutcome& outcome : ended) {
     if (outcome.saved) last_committed_step_ = outcome.step;
+    if (outcome.saved && options_.progress)
+      options_.progress->save_ms = std::max(options_.progress->save_ms.load(),
+                                            static_cast<std::int64_t>(outcome.seconds * 1e3));
     if (report) report->saved(outcome);
     if (const auto& uploads = options_.checkpoints.uploads; uploads && report && outcome.saved)
       report->uploads(outcome.step, uploads->figures());

@@ -175,12 +175,15 @@ RunEnd Trainer::run(RunReport* report, const RunRequests& requests) {
   read_pending(/*keep=*/0, report);
   watchdog.enter("end of the run", options_.save_limit);
   const bool stopped = stop_agreed_ && state_.step < num_steps_;
+  if (stopped && requests.grace) watchdog.limit_stop(requests.grace());
   if (stopped) failpoint::pass("stop.agreed");
   const auto save_end = [&](bool final) {
     return saves_->save_end(
         state_.step, final, [&] { save(final, /*wait=*/true, report); }, report);
   };
-  if (stopped && !save_end(/*final=*/false)) return RunEnd::stopped;
+  const bool left_unsaved = stopped && !save_end(/*final=*/false);
+  watchdog.limit_stop(std::chrono::milliseconds(0));
+  if (left_unsaved) return RunEnd::stopped;
   if (!stopped && config_.checkpoint.save_final && !save_end(/*final=*/true))
     throw Error(ErrorKind::io, "checkpoint",
                 fmt::format("the end of the run, step {}, could not be saved", state_.step),

@@ -31,6 +31,9 @@ enum class RunEnd { completed, early_stop, stopped_saved, stopped };
 struct RunRequests {
   std::function<bool()> stop;      // save and end
   std::function<bool()> save_now;  // save and go on
+  // How long the save of a stop may take from the end of the last step: the process leaves with 81
+  // then. Empty: no limit.
+  std::function<std::chrono::milliseconds()> grace = {};
 };
 
 class Trainer {

@@ -108,20 +108,34 @@ struct Start {
   run::RunProgress progress;
   std::optional<RunFolder> folder;  // rank 0
   run::ExitTeller exit_teller;
+  std::optional<TimeLimit> limit;
 };
+
+checkpoint::StartLine start_line(const comm::LaunchEnv& launch) {
+  const bool ours = comm::process_environment()(kNotesVariable).has_value();
+  return {launch.job, launch.restart_count, ours ? "launch" : std::string(name_of(launch.source)),
+          launch.world, std::nullopt};
+}
 
 // COLLECTIVE, BLOCKS. Before any work: whoever comes second is told at once.
 void take_folder(comm::ProcessGroupSession& group, const config::Config& config,
                  const TrainFlags& flags, Start& start) {
   if (group.rank() == 0) {
     const std::string model = models::model_name(config);
-    start.folder.emplace(RunFolderRequest{config.runtime.run_dir, config.checkpoint.save_dir, model,
-                                          run_id_of(group.launch(), start.id), flags.force_unlock},
-                         start.progress);
-    if (const auto notes = comm::process_environment()(kNotesVariable))
-      note_checkpoints(*notes, config.checkpoint.save_dir, model);
+    start.folder.emplace(
+        RunFolderRequest{config.runtime.run_dir,
+                         config.checkpoint.save_dir,
+                         model,
+                         run_id_of(group.launch(), start.id),
+                         flags.force_unlock,
+                         group.launch().job,
+                         {group.launch().job_restarts, group.launch().restart_count}},
+        start.progress);
     run::require_place_of_final(config);
   }
+  if (const auto notes = comm::process_environment()(kNotesVariable);
+      notes && group.launch().local_rank == 0)  // each node has a launcher
+    note_checkpoints(*notes, config.checkpoint.save_dir, models::model_name(config));
   group.gather_group().barrier("run folder");
   start.progress.folder = run::FolderOwner::this_run;
 }
@@ -146,7 +160,12 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
   take_folder(group, config, flags, start);
   open_rank_file(session, group.launch(), config.logging);
   const bool leads = group.rank() == 0;
-  StopSignals stop(leads ? config.runtime.stop_file : std::filesystem::path());
+  StopSignals stop(leads ? config.runtime.stop_file : std::filesystem::path(), *start.limit,
+                   start.progress);
+  // Clocks differ: the first rank to look speaks for all.
+  if (group.store().set_if_absent("time limit", stop.is_too_late(leads) ? "past" : "ahead") ==
+      "past")
+    return kStoppedNotSaved;
   run::TrainingContext context;
   context.run = {device,
                  group.rank(),
@@ -169,11 +188,14 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
     context.offline = flags.offline;
     context.exit_teller = &start.exit_teller;
     context.command_after_stop = command_after_stop(
-        {session.words, group.world(), comm::process_environment()(kNotesVariable).has_value(),
+        {session.words, group.world(),
+         comm::process_environment()(kNotesVariable).has_value() && group.launch().nodes == 1,
          config.checkpoint.resume.kind == config::ResumeFrom::Kind::automatic});
   }
   context.requests = {.stop = [&stop] { return stop.requested(); },
-                      .save_now = [&stop] { return stop.save_requested(); }};
+                      .save_now = [&stop] { return stop.save_requested(); },
+                      .grace = [&] { return stop.grace(config.runtime.grace_s); }};
+  context.start_line = start_line(group.launch());
   context.on_failure = [&group](const std::exception& thrown) {
     group.broadcast_failure(as_error(thrown));
   };
@@ -193,6 +215,7 @@ int train(Session session, const TrainFlags& flags) {
     resolved = load_run(flags, launch.world);
     early_file.expect(launch, resolved->config);
     session = apply_console_keys(session, launch, resolved->config.logging);
+    start.limit.emplace(comm::process_environment(), resolved->config.runtime.stop_before_end_s);
     run = make_run(launch, resolved->config);
     set_threads(launch, static_cast<int>(resolved->config.runtime.threads));
   } catch (const std::exception& thrown) {

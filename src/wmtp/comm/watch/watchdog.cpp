@@ -37,7 +37,8 @@ namespace wmtp::comm {
 namespace {
 
 using std::chrono::milliseconds;
-constexpr milliseconds kPostPatience{300};  // an expiring rank waits this long for the store
+constexpr milliseconds kPostPatience{300};    // an expiring rank waits this long for the store
+constexpr milliseconds kReadPatience{6'000};  // the same where the others have to read the post
 
 double seconds(Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -86,7 +87,7 @@ void Watchdog::State::deadline_loop() {
   std::unique_lock lock(mutex);
   auto last_look = Clock::now();
   while (!stop) {
-    changed.wait_until(lock, std::min(deadline, Clock::now() + kWatchPoll));
+    changed.wait_until(lock, std::min({deadline, stop_deadline, Clock::now() + kWatchPoll}));
     const auto now = Clock::now();
     const auto gap = now - last_look;
     last_look = now;
@@ -95,6 +96,7 @@ void Watchdog::State::deadline_loop() {
       if (deadline != Clock::time_point::max()) deadline += gap;
       last_store_answer += gap;
     }
+    if (now >= stop_deadline) return give_up_stop(lock);
     if (now >= deadline) return expire(lock);
     if (options.world > 1 && !mine.goodbye && now - last_store_answer > options.dead_after) {
       const HangReport found = report(fmt::format("the run's store has not answered for {:.1f} s",
@@ -114,13 +116,31 @@ void Watchdog::State::expire(std::unique_lock<std::mutex>& lock) {
   if (options.rank == 0 || root_silent) write_hang_file(found, mine.step);
   const Failure failure{found.behind.empty() ? options.rank : found.behind.front(), 75,
                         found.headline};
-  if (options.world > 1) {
-    to_post = Post{failure, options.rank};
-    changed.notify_all();
-    changed.wait_for(lock, kPostPatience, [&] { return !to_post || stop; });
-  }
+  post_before_leaving(failure, lock);
   lock.unlock();
   dump_stacks(STDERR_FILENO);
+  leave_once(failure);
+}
+
+void Watchdog::State::post_before_leaving(const Failure& failure,
+                                          std::unique_lock<std::mutex>& lock) {
+  if (options.world == 1) return;
+  to_post = Post{failure, options.rank};
+  changed.notify_all();
+  const bool own_word = failure.code == static_cast<int>(ExitCode::retry);
+  changed.wait_for(lock, own_word ? kPostPatience : kReadPatience,
+                   [&] { return !to_post || stop; });
+}
+
+// No hang, so neither a report of one nor stacks: the save is slower than the time there was.
+void Watchdog::State::give_up_stop(std::unique_lock<std::mutex>& lock) {
+  const Failure failure{
+      options.rank, static_cast<int>(ExitCode::preempted_unsaved),
+      fmt::format("the stop at step {} was not saved within runtime.grace_s ({:.0f} s); "
+                  "the checkpoint before it stays",
+                  mine.step, seconds(grace))};
+  post_before_leaving(failure, lock);
+  lock.unlock();
   leave_once(failure);
 }
 
@@ -158,6 +178,15 @@ void Watchdog::enter(const std::string& section, milliseconds limit) {
 void Watchdog::progress() {
   const std::lock_guard lock(state_->mutex);
   if (state_->limit.count() > 0) state_->deadline = Clock::now() + state_->limit;
+}
+
+void Watchdog::limit_stop(milliseconds grace) {
+  const std::lock_guard lock(state_->mutex);
+  const bool running = state_->stop_deadline != Clock::time_point::max();
+  if (running && grace.count() > 0) return;
+  state_->grace = grace;
+  state_->stop_deadline = grace.count() > 0 ? Clock::now() + grace : Clock::time_point::max();
+  state_->changed.notify_all();
 }
 
 void Watchdog::set_step(std::int64_t step) {

@@ -49,6 +49,10 @@ class Watchdog {
   void enter(const std::string& section, std::chrono::milliseconds limit);
   void progress();
   void set_step(std::int64_t step);
+  // The run stops on request and must be saved within `grace`, or all ranks leave with 81, whatever
+  // section it is in and however it gets on. A later call counts only if it is 0: no limit any
+  // more.
+  void limit_stop(std::chrono::milliseconds grace);
   // BORROWS: kept until the watchdog ends.
   void observe(const std::string& group, std::shared_ptr<const CollectiveLog> log);
 

@@ -71,7 +71,9 @@ bool Watchdog::State::handle_posts() {
     outgoing = to_post;
   }
   if (outgoing) {
-    remember(decode_post(beat_store.set_if_absent(kFailureKey, encode(*outgoing))).failure);
+    let_others_read(
+        remember(decode_post(beat_store.set_if_absent(kFailureKey, encode(*outgoing))).failure),
+        beat_store, options.world);
     const std::lock_guard lock(mutex);
     to_post.reset();
     changed.notify_all();

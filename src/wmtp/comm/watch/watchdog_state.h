@@ -54,6 +54,8 @@ struct Watchdog::State {
   RankState mine;
   std::chrono::milliseconds limit{0};
   Clock::time_point deadline = Clock::time_point::max();
+  std::chrono::milliseconds grace{0};  // of a stop on request, which ends at:
+  Clock::time_point stop_deadline = Clock::time_point::max();
   std::map<std::string, std::shared_ptr<const CollectiveLog>> logs;
   std::map<int, std::pair<RankState, Clock::time_point>> seen;  // peer -> state, when it changed
   std::optional<Post> to_post;
@@ -76,6 +78,8 @@ struct Watchdog::State {
 
   void deadline_loop();
   void expire(std::unique_lock<std::mutex>& lock);
+  void give_up_stop(std::unique_lock<std::mutex>& lock);
+  void post_before_leaving(const Failure& failure, std::unique_lock<std::mutex>& lock);
   void beat_loop();
   void exchange_beats();
   bool handle_posts();

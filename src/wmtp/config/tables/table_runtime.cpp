@@ -94,10 +94,11 @@ void add_runtime_rows(std::vector<Row>& rows) {
       "Seconds before the end of the allocation to stop and save; null = 2 x save time + 60; 0 = "
       "off")
       .host()
-      .at_least(0)
-      .unavailable();
+      .at_least(0);
   add(rows, WMTP_KEY(runtime.stop_file), "The run stops and saves when this file appears").host();
-  add(rows, WMTP_KEY(runtime.grace_s), "Seconds a stop may take").host().at_least(1).unavailable();
+  add(rows, WMTP_KEY(runtime.grace_s), "Seconds the save of a stop may take")
+      .host()
+      .between(1, 86400);
   add(rows, WMTP_KEY(runtime.loss_spike.action), "On a loss far above the recent ones")
       .free()
       .unavailable();

@@ -44,6 +44,7 @@ enum class FolderOwner { not_known, this_run, another };
 struct RunProgress {
   std::atomic<std::int64_t> step = -1, committed_step = -1;  // -1: none yet
   std::atomic<FolderOwner> folder = FolderOwner::not_known;
+  std::atomic<std::int64_t> save_ms = 0;  // the longest save so far, from its step to its commit
 };
 
 }  // namespace wmtp::run
