@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tiny_runs import TinyRuns, error_of, events, wait_for_hit
+from tiny_runs import TinyRuns, error_of, events, starts, wait_for_hit
 
 pytestmark = pytest.mark.serial
 
@@ -33,10 +33,6 @@ def given(monkeypatch):
 
 def last_exit(runs, name):
     return json.loads((runs.folder / name / "last_exit.json").read_text())
-
-
-def starts(runs, name):
-    return [json.loads(line) for line in (runs.folder / name / "restarts.jsonl").read_text().splitlines()]
 
 
 def test_the_time_limit_stops_and_saves_a_run_the_asked_time_before_it(runs, given):

@@ -109,14 +109,19 @@ def result_of(done):
 
 
 def metrics(runs, name):
-    """The points of a run's metrics.jsonl; a line that a kill has cut is left out."""
-    points = []
-    for line in (runs.folder / name / "metrics.jsonl").read_text().splitlines():
+    """The points of a run's metrics.jsonl, none before there is one; a line that a kill has cut is left out."""
+    points, path = [], runs.folder / name / "metrics.jsonl"
+    for line in path.read_text().splitlines() if path.exists() else []:
         try:
             points.append(json.loads(line))
         except json.JSONDecodeError:
             continue
     return points
+
+
+def starts(runs, name):
+    """The lines of a run's restarts.jsonl."""
+    return [json.loads(line) for line in (runs.folder / name / "restarts.jsonl").read_text().splitlines()]
 
 
 def losses_by_step(runs, name):

@@ -51,6 +51,20 @@ class TwoNodes:
     def _on(self, node, script):
         subprocess.run([*self._inside(node), "sh", "-c", script], check=True)
 
+    def cut(self):
+        """The cable is pulled out: what was sent is lost, and nobody is told."""
+        self._on(0, "ip link set cable down")
+
+    def mend(self):
+        self._on(0, "ip link set cable up")
+
+    def mute(self, node):
+        """What it sends is lost on the way, what it is sent arrives: its neighbour's address is made a wrong one."""
+        self._on(node, f"ip neigh replace {ADDRESSES[1 - node]} lladdr 02:00:00:00:00:99 dev cable nud permanent")
+
+    def unmute(self, node):
+        self._on(node, f"ip neigh del {ADDRESSES[1 - node]} dev cable")
+
     def command(self, node, argv, mounts=()):
         binds = " && ".join(["mount --make-rprivate /", *(f"mount --bind '{a}' '{b}'" for a, b in mounts)])
         return [*self._inside(node), "unshare", "-m", "sh", "-c", binds + ' && exec "$@"', "sh", *map(str, argv)]

@@ -1,0 +1,118 @@
+"""Whole runs on a real Slurm of two nodes, by the batch scripts that are shipped: stopped in every way there is, requeued,
+and ended with the state of a run that nobody disturbed."""
+import os
+import signal
+
+import pytest
+from history import content_hash
+from killed_ranks import torchrun_of_tests
+from slurm_cluster import QWEN3, SlurmCluster, why_not
+from tiny_runs import TinyRuns, losses_by_step, starts, wait_for
+
+STEPS = 60
+UNSIGNALLED = "--signal=URG@1"  # a signal that nobody minds
+
+
+def slow(ms):
+    return {"WMTP_FAILPOINT": f"step.begin:nth=1+=sleep:{ms}"}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    if reason := why_not():
+        pytest.skip(f"no Slurm here: {reason}")
+    with SlurmCluster() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def runs(wmtp, tmp_path_factory):
+    made = TinyRuns(wmtp, tmp_path_factory.mktemp("slurm"), steps=STEPS, every=1000)
+    made.run("calm", ranks=2, **QWEN3)
+    return made
+
+
+def wait_for_steps(runs, name, count=4):
+    wait_for(lambda: len(losses_by_step(runs, name)) > count)
+
+
+def assert_ended_as_calm(cluster, runs, name, job, restarts=1, seconds=300):
+    """Completed after so many restarts, each of which went on where the one before had saved."""
+    facts = cluster.wait_for(job, seconds=seconds)
+    text = (runs.folder / f"{name}.out").read_text()
+    assert (facts["JobState"], facts["Restarts"]) == ("COMPLETED", str(restarts)), text
+    resumed = [start["resumed_step"] for start in starts(runs, name)]
+    assert len(resumed) == restarts + 1 and resumed[0] is None and all(0 < step < STEPS for step in resumed[1:])
+    assert content_hash(runs.checkpoint(name, STEPS)) == content_hash(runs.checkpoint("calm", STEPS))
+    assert losses_by_step(runs, name) == losses_by_step(runs, "calm")
+    print(f"\n{name}: {restarts} restarts, went on from {resumed[1:]}, ended bit-equal")
+    return text
+
+
+@pytest.mark.parametrize("meeting", [{}, {"MASTER_ADDR": "n1"}, {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29633"}])
+def test_stopped_by_usr1(cluster, runs, meeting):
+    name = f"usr1-{len(meeting)}"
+    job = cluster.submit_run("requeue.sbatch", runs, name, variables={**slow(50), **meeting}, **QWEN3)
+    wait_for_steps(runs, name)
+    cluster.call("scancel", "--signal=USR1", job)
+    assert_ended_as_calm(cluster, runs, name, job)
+
+
+def test_stopped_before_its_time_limit_by_itself(cluster, runs):
+    job = cluster.submit_run("requeue.sbatch", runs, "limit", flags=["--time=1", UNSIGNALLED], variables=slow(700),
+                             runtime__stop_before_end_s=25, **QWEN3)
+    text = assert_ended_as_calm(cluster, runs, "limit", job)
+    assert "WMTP_STOP_AT=" in text and ", 25 s before it" in text
+
+
+def test_stopped_before_its_time_limit_by_the_signal_of_slurm(cluster, runs):
+    job = cluster.submit_run("requeue.sbatch", runs, "signal", flags=["--time=2", "--signal=USR1@30"],
+                             variables=slow(2000), runtime__stop_before_end_s=0, **QWEN3)
+    text = assert_ended_as_calm(cluster, runs, "signal", job, seconds=400)
+    assert "the time limit is reached" not in text
+
+
+def test_preempted_by_a_job_of_higher_priority(cluster, runs):
+    job = cluster.submit_run("requeue.sbatch", runs, "preempted", variables=slow(50), **QWEN3)
+    wait_for_steps(runs, "preempted")
+    cluster.call("sbatch", "--partition=high", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 3")
+    assert_ended_as_calm(cluster, runs, "preempted", job)
+
+
+def test_a_killed_rank(cluster, runs):
+    job = cluster.submit_run("requeue.sbatch", runs, "killed", variables=slow(50), checkpoint__save_every_steps=5, **QWEN3)
+    wait_for(lambda: runs.steps("killed"))
+    os.kill(cluster.ranks(job)[1], signal.SIGKILL)
+    text = assert_ended_as_calm(cluster, runs, "killed", job)
+    assert "[job] ended with 137: back into the queue" in text
+
+
+def test_a_run_that_comes_to_no_checkpoint_ends_with_70(cluster, runs):
+    job = cluster.submit_run("requeue.sbatch", runs, "storm", variables={"WMTP_FAILPOINT": "step.begin:nth=1=kill"}, **QWEN3)
+    facts = cluster.wait_for(job, seconds=400)
+    assert (facts["JobState"], facts["ExitCode"], facts["Restarts"]) == ("FAILED", "70:0", "3")
+
+
+@pytest.mark.parametrize("script, flags", [("one_node.sbatch", ["--nodes=1", "--ntasks-per-node=2"]),
+                                           ("several_nodes.sbatch", [])])
+def test_without_a_way_back(cluster, runs, script, flags):
+    """A run that is told to stop ends with 80; submitted again, it goes on."""
+    name = script.partition(".")[0]
+    job = cluster.submit_run(script, runs, name, flags=flags, variables=slow(50), **QWEN3)
+    wait_for_steps(runs, name)
+    cluster.call("scancel", "--signal=USR1", job)
+    facts = cluster.wait_for(job)
+    assert (facts["JobState"], facts["ExitCode"]) == ("FAILED", "80:0")
+    job = cluster.submit_run(script, runs, name, flags=flags, **QWEN3)
+    facts = cluster.wait_for(job)
+    assert facts["JobState"] == "COMPLETED", (runs.folder / f"{name}.out").read_text()
+    assert content_hash(runs.checkpoint(name, STEPS)) == content_hash(runs.checkpoint("calm", STEPS))
+
+
+def test_torchrun_on_each_node(cluster, runs):
+    job = cluster.submit_run("several_nodes_torchrun.sbatch", runs, "torchrun", flags=["--signal=B:USR1@60"],
+                             variables={**slow(50), "TORCHRUN": torchrun_of_tests(), "RANKS": 1}, **QWEN3)
+    wait_for_steps(runs, "torchrun")
+    cluster.call("scancel", "--batch", "--signal=USR1", job)
+    assert_ended_as_calm(cluster, runs, "torchrun", job)
+    assert {start["source"] for start in starts(runs, "torchrun")} == {"torchrun"}
