@@ -13,6 +13,8 @@ from two_nodes import TwoNodes, why_not
 STEPS = 30
 SLOW = "step.begin:nth=1+=sleep:100"
 LEAVE_S = 20
+# On a busy machine a save that has not ended would let the next one be left out.
+KEYS = {"training__log_interval": 1, "checkpoint__async": False}
 
 
 @pytest.fixture(scope="module")
@@ -26,12 +28,12 @@ def nodes():
 @pytest.fixture(scope="module")
 def runs(wmtp, tmp_path_factory):
     made = TinyRuns(wmtp, tmp_path_factory.mktemp("partitions"), steps=STEPS, every=5)
-    made.run("calm", ranks=2, training__log_interval=1)
+    made.run("calm", ranks=2, **KEYS)
     return made
 
 
 def launchers(runs, nodes, name, *flags, failpoint=SLOW, **options):
-    return NodeLaunchers(runs, nodes, name, *flags, failpoint=failpoint, training__log_interval=1, **options)
+    return NodeLaunchers(runs, nodes, name, *flags, failpoint=failpoint, **KEYS, **options)
 
 
 def assert_goes_on_as_calm(runs, name):
@@ -51,22 +53,22 @@ def test_cut(runs, nodes, moment, way):
     hits = runs.folder / f"{name}.hits"
     of_save = "" if moment == "step" else f";{moment}:rank={int('rename' not in moment)}:nth=2=sleep:1500"
     both = launchers(runs, nodes, name, failpoint=SLOW + of_save, hits=hits)
-    wait_for(lambda: (moment == "step" and runs.steps(name)) or (hits.exists() and moment in hits.read_text())
+    wait_for(lambda: (runs.steps(name) if moment == "step" else hits.exists() and moment in hits.read_text())
              or both.any_ended())
     cut(nodes)
     begun = time.monotonic()
     try:
         assert both.ends() == [75, 75], both.text()
         left_s = time.monotonic() - begun
-        saved = runs.steps(name)
+        saved = max(runs.steps(name), default=None)
     finally:
         mend(nodes)
-    assert left_s < LEAVE_S
+    assert left_s < LEAVE_S and saved != STEPS
     both = launchers(runs, nodes, name, failpoint=None)
     assert both.ends() == [0, 0], both.text()
-    assert [start["resumed_step"] for start in starts(runs, name)] == [None, saved[-1]]
+    assert [start["resumed_step"] for start in starts(runs, name)] == [None, saved]
     assert_goes_on_as_calm(runs, name)
-    print(f"\ncut {way} in {moment}: both sides left after {left_s:.1f} s, went on from step {saved[-1]}")
+    print(f"\ncut {way} in {moment}: both sides left after {left_s:.1f} s, went on from step {saved}")
 
 
 def test_cut_while_the_ranks_meet(runs, nodes):
@@ -105,7 +107,7 @@ def test_a_side_that_stands_still_keeps_its_run(runs, nodes):
     nodes.cut()
     try:
         saved = runs.steps("still")
-        refused = runs.run("still", code=78)
+        refused = runs.run("still", code=78, **KEYS)
         assert f"pid {holder}" in refused.stdout + refused.stderr
         os.kill(holder, signal.SIGCONT)
         assert both.ends() == [75, 75], both.text()
