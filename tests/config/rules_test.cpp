@@ -272,10 +272,10 @@ TEST_F(ShapeFieldsTest, AreCheckedByName) {
 class AvailabilityTest : public ConfigTest {};
 
 TEST_F(AvailabilityTest, OnlyDefaultsOfKeysThatNothingActsOn) {
-  EXPECT_THAT(problems(minimal(), {"runtime.grace_s=90", "runtime.stop_before_end_s=5",
+  EXPECT_THAT(problems(minimal(), {"runtime.attention=auto", "runtime.cuda_graphs=on",
                                    "runtime.deterministic=true"}),
-              ElementsAre("--override 2: runtime.stop_before_end_s: not available in this version "
-                          "(only its default, null, is accepted)",
+              ElementsAre("--override 2: runtime.cuda_graphs: not available in this version "
+                          "(only its default, \"auto\", is accepted)",
                           "--override 3: runtime.deterministic: not available in this version "
                           "(only its default, false, is accepted)"));
   EXPECT_THAT(
@@ -283,9 +283,9 @@ TEST_F(AvailabilityTest, OnlyDefaultsOfKeysThatNothingActsOn) {
       ElementsAre(
           "--override 1: runtime.device: \"mps\" is not available in this version",
           "--override 2: training.optimizer.precision: \"int8\" is not available in this version"));
-  EXPECT_THAT(problems(minimal("runtime: {grace_s: 9}\n")),
-              ElementsAre("stage.yaml:5:20: runtime.grace_s: not available in this version "
-                          "(only its default, 90, is accepted)"));
+  EXPECT_THAT(problems(minimal("runtime: {deterministic: true}\n")),
+              ElementsAre("stage.yaml:5:26: runtime.deterministic: not available in this version "
+                          "(only its default, false, is accepted)"));
 }
 
 class UnknownKeyTest : public ConfigTest {};
