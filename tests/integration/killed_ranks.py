@@ -34,11 +34,11 @@ def run_with_kills(runs, name, launcher, world, kills, **overrides):
     log = runs.folder / f"{name}.log"
     with log.open("w") as file:
         process = subprocess.Popen([*map(str, launcher), *runs.command(name, **overrides)], stdout=file, stderr=file,
-                                   env=environment("step.begin:nth=1+=sleep:50"))
+                                   env=environment("step.begin:nth=1+=sleep:100"))
     for kill in range(kills):
         before = max(runs.steps(name), default=0)
         wait_for(lambda: max(runs.steps(name), default=0) > before and len(ranks_below(process.pid)) == world
-                 or process.poll() is not None)
+                 or process.poll() is not None, seconds=400)
         assert process.poll() is None, log.read_text()
         os.kill(ranks_below(process.pid)[kill % world], signal.SIGKILL)
-    return process.wait(180), log.read_text()
+    return process.wait(400), log.read_text()

@@ -9,6 +9,7 @@ from two_nodes import TwoNodes, why_not
 
 STEPS = 20
 SLOW = "step.begin:nth=1+=sleep:100"
+KEYS = {"training__log_interval": 1, "checkpoint__async": False}  # no save is left out because another has not ended
 LEAVE_S = 20  # both sides of a cut, 5 s of which are the watchdog's
 
 
@@ -30,7 +31,7 @@ def runs(wmtp, tmp_path_factory):
 @pytest.fixture(scope="module")
 def one_launcher(runs):
     """The same world on one node: the name of the run."""
-    runs.run("one", ranks=2, training__log_interval=1)
+    runs.run("one", ranks=2, **KEYS)
     return "one"
 
 
@@ -40,7 +41,7 @@ def assert_same_history(runs, name, other):
 
 
 def test_two_launchers_train_as_one_does(runs, nodes, one_launcher):
-    both = NodeLaunchers(runs, nodes, "two", training__log_interval=1)
+    both = NodeLaunchers(runs, nodes, "two", **KEYS)
     assert both.ends() == [0, 0], both.text()
     caches = [sorted(path.name for path in both.disk(node).rglob("*.wtok")) for node in range(2)]
     assert caches[0] == caches[1] != [], "each node has made its own"
@@ -49,7 +50,7 @@ def test_two_launchers_train_as_one_does(runs, nodes, one_launcher):
 
 def test_nodes_that_lose_each_other_both_end_with_75_and_go_on_together(runs, nodes, one_launcher):
     """The cable is cut: neither node hears that the other has gone, and neither goes on alone."""
-    both = NodeLaunchers(runs, nodes, "cut", failpoint=SLOW, training__log_interval=1)
+    both = NodeLaunchers(runs, nodes, "cut", failpoint=SLOW, **KEYS)
     wait_for(lambda: runs.steps("cut") or both.any_ended())
     nodes.cut()
     begun = time.monotonic()
@@ -58,11 +59,11 @@ def test_nodes_that_lose_each_other_both_end_with_75_and_go_on_together(runs, no
     saved = runs.steps("cut")
     assert saved[-1] < STEPS
     # One side alone begins nothing, as often as it is started.
-    alone = NodeLaunchers(runs, nodes, "cut", training__log_interval=1, distributed__rendezvous_timeout_s=5)
+    alone = NodeLaunchers(runs, nodes, "cut", **KEYS, distributed__rendezvous_timeout_s=5)
     assert alone.ends() == [75, 75], alone.text()
     assert runs.steps("cut") == saved and len(starts(runs, "cut")) == 1
     nodes.mend()
-    both = NodeLaunchers(runs, nodes, "cut", training__log_interval=1)
+    both = NodeLaunchers(runs, nodes, "cut", **KEYS)
     assert both.ends() == [0, 0], both.text()
     assert [start["resumed_step"] for start in starts(runs, "cut")] == [None, saved[-1]]
     assert_same_history(runs, "cut", one_launcher)

@@ -36,7 +36,7 @@ class TwoNodes:
 
     def _hold(self, prefix):
         """A process that keeps a namespace of its own alive."""
-        holder = subprocess.Popen([*prefix, "sleep", "600"])
+        holder = subprocess.Popen([*prefix, "sleep", "7200"])
         own = os.readlink("/proc/self/ns/net")
         deadline = time.monotonic() + 30
         while Path(f"/proc/{holder.pid}/comm").read_text() != "sleep\n":
