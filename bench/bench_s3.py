@@ -3,11 +3,11 @@
 
   python bench/bench_s3.py [file] [program] [run] [--mb 1000] [--rounds 3] [--out FOLDER]
 file: one file, our client (upload_file and download_file, by the program wmtp_s3_probe) beside `aws s3 cp`.
-program: a checkpoint of 720 MB, `wmtp checkpoint push` and `pull` beside `aws s3 cp --recursive`.
+program: a checkpoint of 334 MB, `wmtp checkpoint push` and `pull` beside `aws s3 cp --recursive`.
 run: training that uploads every checkpoint, beside the same training without: what it waits for storage.
 The server has core 0, the client core 1. awscli is taken as it is (10 requests at once) and with as many as ours (4); each
 figure is compared with the better of the two. Medians of the rounds; CPU seconds are those of the client's process, user and
-system. About 10 minutes. Other programs on these cores spoil the seconds and disturb the CPU seconds little.
+system. About 15 minutes. Other programs on these cores spoil the seconds and disturb the CPU seconds little.
 """
 import argparse
 import base64
@@ -257,10 +257,24 @@ def compare_files(place, args):
                    "down, http, MD5 checked": (None, None), "down, https, MD5 checked": (None, None)})
 
 
+def write_config(place, steps, every):
+    data = place / "data"
+    if not data.exists():
+        measured([WMTP, "data", "demo", "--out", data, "--rows", "80", "--seed", "3"], clean_environment({}))
+    config = place / f"run-{steps}.yaml"
+    config.write_text(TRAINING.format(data=data, steps=steps, every=every))
+    return config
+
+
+def train(config, folder, env, *overrides):
+    flags = [word for text in overrides for word in ("--override", text)]
+    command = [WMTP, "--json", "train", "--config", config, "--defaults", "none", "--run-dir", folder, *flags]
+    return measured(command, {**env, "OMP_NUM_THREADS": "1"})[0]
+
+
 def compare_program(place, args):
-    made = place / "made"
-    measured([WMTP, "--json", "bench", "checkpoint", "--preset", "small", "--out", made, "--rounds", "1", "--steps", "0"], clean_environment({}))
-    newest = max(made.glob("bench-*steps"), key=lambda path: int(path.name[6:-5]))
+    train(write_config(place, steps=1, every=1), place / "made", clean_environment({}))
+    newest = place / "made/checkpoints/bench-1steps"
     num_bytes = sum(path.stat().st_size for path in newest.rglob("*") if path.is_file())
     figures = Figures()
     for _ in range(args.rounds):
@@ -281,18 +295,14 @@ def compare_program(place, args):
 
 
 def compare_runs(place, args):
-    data = place / "data"
-    measured([WMTP, "data", "demo", "--out", data, "--rows", "80", "--seed", "3"], clean_environment({}))
-    config = place / "run.yaml"
-    config.write_text(TRAINING.format(data=data, steps=args.steps, every=args.every))
+    config = write_config(place, args.steps, args.every)
     rows = {"with": [], "without": []}
     for turn in range(args.rounds):
         with fresh_gateway(place, 24 << 30) as gate:
-            env = {**gate.env, "AWS_ENDPOINT_URL_S3": gate.urls["http"], "OMP_NUM_THREADS": "1"}
+            env = {**gate.env, "AWS_ENDPOINT_URL_S3": gate.urls["http"]}
             for kind, words in (("without", ()), ("with", ("checkpoint.s3_upload=true", f"storage.s3.bucket={BUCKET}"))):
                 folder = place / f"{kind}-{turn}"
-                flags = [word for text in words for word in ("--override", text)]
-                cost, _ = measured([WMTP, "--json", "train", "--config", config, "--defaults", "none", "--run-dir", folder, *flags], env)
+                cost = train(config, folder, env, *words)
                 points = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
                 rows[kind].append((cost, points))
                 shutil.rmtree(folder / "checkpoints")
