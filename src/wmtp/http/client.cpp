@@ -228,11 +228,14 @@ CURLcode Client::State::perform(const Request& request, const Transfer& transfer
     while (const CURLMsg* message = api->multi_info_read(multi.get(), &num_messages))
       if (message->msg == CURLMSG_DONE) return message->data.result;
     const bool is_connected = info<double>(CURLINFO_PRETRANSFER_TIME) > 0;
-    if (!is_connected || transfer.num_moved() != num_moved) {
+    const bool has_moved = transfer.num_moved() != num_moved;
+    if (!is_connected || has_moved) {
       num_moved = transfer.num_moved();
       last_move = Clock::now();
     }
     check_limits(request, start, last_move);
+    // Of TLS a pass takes one record of 16 KiB: where one came, the next is often there already.
+    if (is_connected && has_moved) continue;
     check_multi(api->multi_wait(multi.get(), nullptr, 0, kPollMs, &num_events));
     // Without a socket to wait for (a name is being looked up) it returns at once.
     if (num_events == 0 && was_idle) std::this_thread::sleep_for(kIdlePause);
