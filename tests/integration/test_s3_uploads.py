@@ -60,7 +60,10 @@ class Storm:
         folder = self.root / f"m-{step}steps"
         for path, size in {**sizes, "manifest.json": 300}.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_bytes(random.Random(f"{seed} {step} {path}").randbytes(size))
+            drawn = random.Random(f"{seed} {step} {path}")
+            with open(folder / path, "wb") as file:
+                for begin in range(0, size, 8 * MIB):
+                    file.write(drawn.randbytes(min(8 * MIB, size - begin)))
         self.wanted[folder.name] = {**sizes, "manifest.json": 300}
 
     def start(self, url=None, failpoint=None, hits=None, env=None, **more):
