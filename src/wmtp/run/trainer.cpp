@@ -9,7 +9,6 @@
 #include "wmtp/models/model_name.h"
 #include "wmtp/models/saved_config.h"
 #include "wmtp/models/token_ids.h"
-#include "wmtp/run/checkpoints/fetch_newest.h"
 #include "wmtp/run/checkpoints/resume.h"
 #include "wmtp/run/checkpoints/state_check.h"
 #include "wmtp/run/evaluate.h"
@@ -96,13 +95,8 @@ void Trainer::agree_on_inputs(const std::string& base_fingerprint) {
 }
 
 void Trainer::resume(const std::string& base_fingerprint) {
-  if (config_.checkpoint.s3_upload && !options_.offline &&
-      config_.checkpoint.resume.kind == config::ResumeFrom::Kind::automatic)
-    fetch_newest(
-        {config_, models::model_name(config_), options_.start_id, options_.allow_fresh_start},
-        session_);
   auto found = find_state({config_, models::model_name(config_), options_.run_id, options_.start_id,
-                           options_.allow_fresh_start},
+                           options_.allow_fresh_start, options_.offline},
                           session_);
   if (!found) return model_->runtime().fill(plan_.fill);
   Resumption resumption{found->name, found->state.layout.world_size, {}};

@@ -15,6 +15,7 @@
 #include "wmtp/models/read_elements.h"
 #include "wmtp/models/remote/file_systems.h"
 #include "wmtp/models/run_paths.h"
+#include "wmtp/run/checkpoints/fetch_newest.h"
 
 namespace wmtp::run {
 
@@ -73,6 +74,8 @@ FoundState read_state(const std::filesystem::path& folder, const checkpoint::Cho
 
 std::optional<FoundState> find_state(const FindRequest& find, comm::ProcessGroupSession& session) {
   const config::ResumeFrom& resume = find.config.checkpoint.resume;
+  if (resume.kind == ResumeKind::automatic && find.config.checkpoint.s3_upload && !find.offline)
+    fetch_newest({find.config, find.model, find.start_id, find.allow_fresh_start}, session);
   const auto own_files = models::files_of(find.config.checkpoint.save_dir);
   const auto files = resume.kind == ResumeKind::path ? models::files_of(resume.path) : own_files;
   StoreExchange vote(session.store(), "choose");

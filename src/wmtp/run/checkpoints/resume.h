@@ -17,6 +17,7 @@ struct FindRequest {
   std::string model;
   std::string run_id, start_id;  // as in CheckpointOptions
   bool allow_fresh_start = false;
+  bool offline = false;  // the bucket of storage.s3 is not asked
 };
 
 struct FoundState {
@@ -27,7 +28,8 @@ struct FoundState {
   std::unique_ptr<checkpoint::CheckpointReader> reader;
 };
 
-// COLLECTIVE, BLOCKS. By checkpoint.resume: the newest that verifies, a named one, or none. A
+// COLLECTIVE, BLOCKS. By checkpoint.resume: the newest that verifies, which is fetched first where
+// it is in the bucket of checkpoint.s3_upload alone (fetch_newest.h), a named one, or none. A
 // launcher starts a run again with the words it began with: then a named one and none mean the
 // beginning of the run, and what the run itself has saved since comes first. Errors as
 // checkpoint::choose_checkpoint and checkpoint_to_resume (run_paths.h) have them.
