@@ -40,7 +40,7 @@ std::int64_t step_of(const std::string& name) {
   return std::atoll(name.c_str() + 2);
 }
 
-QueueEntry entry_of(const fs::path& folder) {
+QueueEntry entry_of(const fs::path& folder, bool is_newest) {
   QueueEntry entry;
   entry.name = folder.filename().string();
   entry.version = "1";
@@ -50,7 +50,7 @@ QueueEntry entry_of(const fs::path& folder) {
   std::sort(entry.files.begin(), entry.files.end(),
             [](const QueuedFile& a, const QueuedFile& b) { return a.path < b.path; });
   entry.files.push_back({"manifest.json", fs::file_size(folder / "manifest.json")});
-  entry.pointers = {"m-latest"};
+  if (is_newest) entry.pointers = {"m-latest"};  // what is added last is what a pointer names
   return entry;
 }
 
@@ -77,8 +77,8 @@ int run_storm(const Json& job) {
   options.first_wait = std::chrono::milliseconds(20);
   options.longest_wait = std::chrono::milliseconds(500);
   UploadQueue queue(files, open_session(client_options(job)), options);
-  for (const fs::path& folder : folders_of(root, job.value("only", std::string())))
-    queue.add(entry_of(folder));
+  const std::vector<fs::path> folders = folders_of(root, job.value("only", std::string()));
+  for (const fs::path& folder : folders) queue.add(entry_of(folder, folder == folders.back()));
   const bool is_done = queue.wait_until_empty(
       std::chrono::milliseconds(job.value("wait_s", 60) * 1000), [] { return false; });
   const QueueFigures figures = queue.figures();
