@@ -20,6 +20,7 @@ REACHED = {
     "comm.agree.post": ("tests/comm/agreement_test.cpp", "SkippedAgreementSeesNothing"),
     "comm.collective.before": ("tests/comm/watchdog_multirank_test.cpp", "SkippedCollectiveIsNamed"),
     "comm.hello": ("tests/comm/rendezvous_test.cpp", "SkippedHelloSeesNothing"),
+    "data.batch.made": ("tests/integration/test_watching.py", "test_a_rank_whose_data_comes_late_is_named"),
     "export.rename.before": ("tests/weights/fresh_folder_test.cpp", "AFailedRenameLeavesTheOldFolder"),
     "index.rename.before": NO_CACHE,
     "index.write.half": NO_CACHE,

@@ -39,6 +39,19 @@ TEST(ReadRun, TheLastLineOfARepeatedStepCounts) {
   EXPECT_EQ(run.best->value, 5);
 }
 
+TEST(ReadRun, EventsAreListedOnceAndEscaped) {
+  TempDir folder;
+  const std::string spike =
+      "{\"event\":\"loss_spike\",\"step\":2,\"time\":20.5,\"text\":\"the loss is <9>\",\"z\":12}\n";
+  write_file(folder / "metrics.jsonl",
+             kTwoSteps + spike + "{\"event\":\"resume\",\"step\":1}\n" + spike);
+  const RunData run = read_run(folder.path());
+  EXPECT_EQ(run.events, (std::vector<NotedEvent>{{2, "loss_spike", "the loss is <9>"}}));
+  EXPECT_THAT(report_page({run}, false), HasSubstr("<li>step 2: the loss is &lt;9&gt;</li>"));
+  EXPECT_THAT(report_text({run}, false, false), HasSubstr("step 2: the loss is <9>\n"));
+  EXPECT_EQ(report_json({run}, false)["runs"][0]["events"][0]["event"], "loss_spike");
+}
+
 TEST(ReadRun, LinesCutOffByAKillAreLeftOutWithANotice) {
   TempDir folder;
   write_file(folder / "metrics.jsonl",

@@ -64,6 +64,7 @@ struct Recording : Sink {
   }
   void resumed(const Resumed& resumed) override { add("resumed " + std::to_string(resumed.step)); }
   void point(const Point& point) override { add("point " + std::to_string(point.step)); }
+  void event(const RunEvent& event) override { add(event.kind); }
   void saved(const SavedCheckpoint& saved) override { add("saved " + std::to_string(saved.step)); }
   void finished(const RunSummary& summary) override { add("finished " + summary.status); }
   void flush() override { add("flush"); }
@@ -80,10 +81,11 @@ TEST(SinkQueue, KeepsTheOrderAndAFlushWaitsForAllBefore) {
   queue.resumed({.step = 4});
   queue.point({5, 0, {}});
   queue.saved({.step = 5});
+  queue.event({.step = 5, .kind = "loss_spike"});
   queue.point({6, 0, {}});
   queue.finished({});
   queue.flush();
-  EXPECT_THAT(behind->all(), ElementsAre("resumed 4", "point 5", "saved 5", "point 6",
+  EXPECT_THAT(behind->all(), ElementsAre("resumed 4", "point 5", "saved 5", "loss_spike", "point 6",
                                          "finished completed", "flush"));
 }
 

@@ -70,6 +70,14 @@ TEST(Tensorboard, SamplesOfAStepHaveTagsOfTheirOwn) {
   EXPECT_EQ(bytes.find("sample/3"), bytes.npos);
 }
 
+TEST(Tensorboard, AnEventIsAText) {
+  TempDir folder;
+  TensorboardSink sink(folder.path(), 0);
+  sink.event({.step = 7, .kind = "straggler", .text = "rank 1 on <b> is slow"});
+  EXPECT_NE(slurp(sink.path()).find("event/straggler"), std::string::npos);
+  EXPECT_NE(slurp(sink.path()).find("rank 1 on &lt;b&gt; is slow"), std::string::npos);
+}
+
 TEST(Tensorboard, AHistogramOfNothingIsLeftOut) {
   TempDir folder;
   TensorboardSink sink(folder.path(), 0);

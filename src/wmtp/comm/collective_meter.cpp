@@ -16,10 +16,17 @@ double CollectiveFigures::waited_s() const {
   return sum;
 }
 
+double CollectiveFigures::starting_s() const {
+  double sum = 0;
+  for (const CollectiveSums& kind : kinds) sum += kind.starting_s;
+  return sum;
+}
+
 void CollectiveFigures::add(const CollectiveFigures& other) {
   for (std::size_t k = 0; k < kinds.size(); ++k) {
     kinds[k].calls += other.kinds[k].calls;
     kinds[k].bytes += other.kinds[k].bytes;
+    kinds[k].starting_s += other.kinds[k].starting_s;
     kinds[k].waited_s += other.kinds[k].waited_s;
     kinds[k].duration_s += other.kinds[k].duration_s;
   }
@@ -59,11 +66,12 @@ Moment CollectiveMeter::now() const {
   return Moment::now(device_);
 }
 
-void CollectiveMeter::count(CollectiveKind kind, std::int64_t bytes) {
+void CollectiveMeter::count(CollectiveKind kind, std::int64_t bytes, double starting_s) {
   const std::lock_guard lock(mutex_);
   CollectiveSums& sums = figures_.kinds[static_cast<std::size_t>(kind)];
   ++sums.calls;
   sums.bytes += bytes;
+  if (device_.is_cpu()) sums.starting_s += starting_s;
 }
 
 void CollectiveMeter::add(CollectiveTimes times) {

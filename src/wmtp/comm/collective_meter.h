@@ -1,5 +1,5 @@
 // What the collectives of a communicator moved and how long was waited for them, by kind. Counting
-// costs three looks at the clock per collective; on a GPU times are taken with events on the stream
+// costs four looks at the clock per collective; on a GPU times are taken with events on the stream
 // and only where they are asked for. THREADS: all functions may be called from any thread.
 #pragma once
 #include <array>
@@ -25,6 +25,8 @@ struct CollectiveSums {
   // backend makes of it. What each rank sends over a ring is (W - 1) / W of that, of an all-reduce
   // twice as much.
   std::int64_t bytes = 0;
+  // In the call that starts it, of CPU tensors: what the rank does itself, waiting for nobody.
+  double starting_s = 0;
   // In the first Work::wait(): CPU tensors: the host was blocked; CUDA tensors: the stream that
   // waits had nothing else to do (with Gloo too, where the host is blocked besides).
   double waited_s = 0;
@@ -48,6 +50,7 @@ struct CollectiveFigures {
     return kinds[static_cast<std::size_t>(kind)];
   }
   double waited_s() const;  // for collectives of all kinds
+  double starting_s() const;
   void add(const CollectiveFigures& other);
   // Adds to the sums what the stream has come to meanwhile; false while something is open.
   bool settle();
@@ -64,7 +67,7 @@ class CollectiveMeter {
 
   // For Communicator. Now, or none where no times are taken.
   Moment now() const;
-  void count(CollectiveKind kind, std::int64_t bytes);
+  void count(CollectiveKind kind, std::int64_t bytes, double starting_s = 0);
   // Without both ends of the wait nothing is added.
   void add(CollectiveTimes times);
 

@@ -91,6 +91,7 @@ void Communicator::check(const Tensor& tensor, std::string_view kind) const {
 
 Work Communicator::started(CollectiveKind kind, const Tensor& tensor, std::string_view label,
                            const std::function<Work()>& start, std::optional<int> root) {
+  const auto called = Clock::now();
   if (left_out()) return {};
   const bool is_gather = kind == CollectiveKind::other;  // of one rank's part
   std::string what(is_gather ? "gather" : name_of(kind));
@@ -104,7 +105,8 @@ Work Communicator::started(CollectiveKind kind, const Tensor& tensor, std::strin
     return Work(std::make_unique<ObservedWork>(start(), ObservedWork::Observers{log_, {}, number}));
   const Moment begun = meter_->now();
   Work work = start();
-  meter_->count(kind, static_cast<std::int64_t>(tensor.nbytes()) * (is_gather ? world_ : 1));
+  meter_->count(kind, static_cast<std::int64_t>(tensor.nbytes()) * (is_gather ? world_ : 1),
+                seconds_since(called));
   return Work(std::make_unique<ObservedWork>(
       std::move(work), ObservedWork::Observers{log_, meter_, number, {kind, begun, {}, {}, {}}}));
 }

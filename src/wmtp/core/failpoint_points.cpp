@@ -34,6 +34,7 @@ constexpr std::array kPoints{
     Point{"comm.agree.post", kStep},
     Point{"comm.collective.before", kOrder},
     Point{"comm.hello", kStep},
+    Point{"data.batch.made", kPause},
     Point{"export.rename.before", kGuardedCall},
     Point{"index.rename.before", kGuardedCall},
     Point{"index.write.half", kWrite},

@@ -20,6 +20,7 @@ struct PendingStep {
   std::vector<std::uint64_t> sample_ids;
   std::size_t signals = 0;  // seen when it was started
   SystemNumbers system;     // of a step that is reported
+  RankNumbers own_times;    // of the last step of a window
   Clock::time_point started;
 };
 

@@ -60,7 +60,8 @@ Trainer::Trainer(const config::ResolvedConfig& config, const RunContext& context
       remaining_(config_, {data_.train().size(), data_.shape().samples_per_step()},
                  data_.validation() != nullptr),
       system_(config_, context.device),
-      comm_({&session.gather_group(), &session.reduce_group()}) {
+      comm_({&session.gather_group(), &session.reduce_group()}),
+      stragglers_(rank_hosts(session)) {
   if (stage_.frozen()) signals_.follow(*stage_.frozen());
   if (context_.rank == 0)  // who writes checkpoints and the export
     models::resolve_token_ids(plan_.assemble.model, plan_.generation_config, &data_.tokenizer());
@@ -213,7 +214,8 @@ void Trainer::save(bool final, bool wait, RunReport* report) {
 
 bool Trainer::run_step(StepReader& reader, const RunRequests& requests) {
   const auto started = Clock::now();
-  comm_.begin_step(is_reported(state_.step + 1 + CommFigures::kStepsToRead, num_steps_, config_));
+  comm_.begin_step(is_reported(state_.step + 1 + CommFigures::kStepsToRead, num_steps_, config_) ||
+                   stragglers_.is_sampled(state_.step + 1));
   std::optional<ReadStep> read = reader.next(state_.step);
   if (!read) return false;
   const optim::Schedule plan =
@@ -243,12 +245,14 @@ bool Trainer::run_step(StepReader& reader, const RunRequests& requests) {
   record.next_save_s = saves_->seconds_to_timed();
   record.data_wait_s = reader.wait_seconds() - waited_s_;
   waited_s_ = reader.wait_seconds();
-  comm_.end_step();
+  comm_.end_step(record.data_wait_s);
   SystemNumbers system;
   if (is_reported(state_.step, num_steps_, config_))
     system = system_.gather(session_.reduce_group(), comm_.numbers());
+  RankNumbers own_times =
+      stragglers_.gather(state_.step, session_.reduce_group(), [this] { return comm_.take_own(); });
   pending_.push({std::move(running), record, std::move(read->sample_ids), signals_.mark(),
-                 std::move(system), started});
+                 std::move(system), std::move(own_times), started});
   return true;
 }
 
@@ -262,7 +266,11 @@ void Trainer::read_pending(std::size_t keep, RunReport* report) {
     if (result.save) saves_->request();
     count_skipped(*step, config_.training.max_bad_steps, state_);
     step->record.skipped_steps = state_.skipped_steps;
-    if (report) report->step(step->record);
+    const auto speeds = stragglers_.compare(step->record.step, step->own_times.rows());
+    if (report) {
+      report->step(step->record);
+      if (speeds) report->speeds(step->record.step, *speeds);
+    }
   }
 }
 

@@ -15,6 +15,7 @@
 #include "wmtp/run/plan/remaining.h"
 #include "wmtp/run/report/comm_figures.h"
 #include "wmtp/run/report/run_report.h"
+#include "wmtp/run/report/straggler_watch.h"
 #include "wmtp/run/report/system_report.h"
 #include "wmtp/run/saved_run.h"
 #include "wmtp/run/saves.h"
@@ -100,6 +101,7 @@ class Trainer {
   SystemReport system_;
   PendingSteps pending_;
   CommFigures comm_;
+  StragglerWatch stragglers_;
   double waited_s_ = 0;
   bool stop_agreed_ = false;
 };

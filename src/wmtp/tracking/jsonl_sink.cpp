@@ -11,6 +11,15 @@ void JsonlSink::point(const Point& point) {
   file_.line(line);
 }
 
+void JsonlSink::event(const RunEvent& event) {
+  OrderedJson line{{"event", event.kind},
+                   {"step", event.step},
+                   {"time", std::round(event.time_s * 1e3) / 1e3},
+                   {"text", event.text}};
+  line.update(event.facts);
+  file_.line(line);
+}
+
 void JsonlSink::resumed(const Resumed& resumed) {
   file_.line({{"event", "resume"}, {"step", resumed.step}});
 }

@@ -10,6 +10,7 @@ class JsonlSink : public Sink {
  public:
   explicit JsonlSink(std::filesystem::path path) : file_(std::move(path)) {}
   void resumed(const Resumed& resumed) override;
+  void event(const RunEvent& event) override;
   void point(const Point& point) override;
 
  private:

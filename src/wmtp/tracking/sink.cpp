@@ -16,6 +16,10 @@ void FanOut::point(const Point& point) {
   for (const auto& sink : sinks_) sink->point(point);
 }
 
+void FanOut::event(const RunEvent& event) {
+  for (const auto& sink : sinks_) sink->event(event);
+}
+
 void FanOut::histogram(const Histogram& histogram) {
   for (const auto& sink : sinks_) sink->histogram(histogram);
 }

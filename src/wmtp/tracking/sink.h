@@ -7,6 +7,7 @@
 #include "wmtp/tracking/histogram.h"
 #include "wmtp/tracking/point.h"
 #include "wmtp/tracking/progress.h"
+#include "wmtp/tracking/run_event.h"
 #include "wmtp/tracking/run_summary.h"
 #include "wmtp/tracking/sample_view.h"
 
@@ -20,6 +21,7 @@ class Sink {
   virtual ~Sink() = default;
   virtual void resumed(const Resumed&) {}  // before anything else of a run that goes on
   virtual void point(const Point&) {}      // numbers that are kept
+  virtual void event(const RunEvent&) {}
   virtual void histogram(const Histogram&) {}
   virtual void sample(const DecodedSample&) {}
   virtual void progress(const Progress&) {}  // every step, for who watches
@@ -39,6 +41,7 @@ class FanOut : public Sink {
   bool empty() const { return sinks_.empty(); }
   void resumed(const Resumed& resumed) override;
   void point(const Point& point) override;
+  void event(const RunEvent& event) override;
   void histogram(const Histogram& histogram) override;
   void sample(const DecodedSample& sample) override;
   void progress(const Progress& progress) override;

@@ -110,6 +110,7 @@ void SinkQueue::pass_on(const Item& item) {
     Sink& sink;
     void operator()(const Resumed& resumed) const { sink.resumed(resumed); }
     void operator()(const Point& point) const { sink.point(point); }
+    void operator()(const RunEvent& event) const { sink.event(event); }
     void operator()(const Histogram& histogram) const { sink.histogram(histogram); }
     void operator()(const DecodedSample& sample) const { sink.sample(sample); }
     void operator()(const SavedCheckpoint& saved) const { sink.saved(saved); }

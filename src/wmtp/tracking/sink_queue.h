@@ -15,8 +15,8 @@
 
 namespace wmtp::tracking {
 
-// THREADS: any. Passes on what is kept: resumed, point, histogram, sample, saved, finished, in
-// their order. Where what is behind does not keep up (a disk that hangs), at most `max_points`
+// THREADS: any. Passes on what is kept: resumed, point, event, histogram, sample, saved, finished,
+// in their order. Where what is behind does not keep up (a disk that hangs), at most `max_points`
 // points wait in memory; those beyond are dropped, with a warning.
 class SinkQueue : public Sink {
  public:
@@ -28,6 +28,7 @@ class SinkQueue : public Sink {
   void resumed(const Resumed& resumed) override { put(resumed); }
   void point(const Point& point) override { take(Point(point)); }
   void take(Point&& point);  // the same without a copy
+  void event(const RunEvent& event) override { put(event); }
   void histogram(const Histogram& histogram) override { put(histogram); }
   void sample(const DecodedSample& sample) override { put(sample); }
   void saved(const SavedCheckpoint& saved) override { put(saved); }
@@ -40,7 +41,8 @@ class SinkQueue : public Sink {
   double caller_s() const { return 1e-9 * static_cast<double>(caller_ns_); }  // in calls that tell
 
  private:
-  using Item = std::variant<Resumed, Point, Histogram, DecodedSample, SavedCheckpoint, RunSummary>;
+  using Item =
+      std::variant<Resumed, Point, RunEvent, Histogram, DecodedSample, SavedCheckpoint, RunSummary>;
   void put(Item item);
   void work();
   void pass_on(const Item& item);

@@ -1,5 +1,6 @@
 #include "wmtp/data/plan/loader.h"
 
+#include "wmtp/core/failpoint.h"
 #include "wmtp/core/time.h"
 #include "wmtp/data/ordered_parallel.h"
 
@@ -31,6 +32,7 @@ void Loader::produce() {
     ordered_parallel<MicroBatchPlan>(
         options_.num_threads, [&](MicroBatchPlan& plan) { return planner_->next(plan); },
         [&](const MicroBatchPlan& plan) {
+          failpoint::pass("data.batch.made");
           return collate(plan, options_.collate, options_.max_length, options_.allocator);
         },
         [&](HostBatch batch) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace wmtp::run {
@@ -17,18 +18,19 @@ void CommFigures::begin_step(bool timed) {
   begun_ = timed || device_.is_cpu() ? Moment::now(device_) : Moment();
 }
 
-void CommFigures::end_step() {
+void CommFigures::end_step(double data_wait_s) {
   const Moment ended = begun_ ? Moment::now(device_) : Moment();
   last_ = {};
   for (comm::Communicator* group : groups_) {
     last_.add(group->meter().take());
     group->meter().time_streams(false);
   }
-  if (ended) running_.push_back({last_, begun_, ended});
+  if (ended) running_.push_back({last_, begun_, ended, data_wait_s});
   last_.open.clear();
   while (!running_.empty() && running_.front().settle()) {
     times_ = std::move(running_.front());
     running_.pop_front();
+    own_.add(times_.own());
   }
 }
 
@@ -37,6 +39,13 @@ bool CommFigures::TimedStep::settle() {
   if (!lasted || !figures.settle()) return false;
   seconds = *lasted;
   return true;
+}
+
+OwnTime CommFigures::TimedStep::own() const {
+  const double comm_s = figures.starting_s();
+  const double rest_s = std::max(seconds - figures.waited_s() - comm_s, 0.0);
+  const double data_s = std::min(data_wait_s, rest_s);
+  return {rest_s - data_s, data_s, comm_s};
 }
 
 training::Metrics CommFigures::numbers() const {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "wmtp/comm/communicator.h"
+#include "wmtp/run/report/own_time.h"
 #include "wmtp/training/objective.h"
 
 namespace wmtp::run {
@@ -21,17 +22,22 @@ class CommFigures {
   // STREAM. What was before counts no more. `timed`: also on a GPU, where it takes a few
   // microseconds of the host for each collective; steps on a CPU are always timed.
   void begin_step(bool timed);
-  void end_step();
+  // `data_wait_s`: how long the step waited for its data.
+  void end_step(double data_wait_s = 0);
   // `comm/*`, the same names on all ranks and whatever the strategy: of the step that ended last;
   // what are times on a GPU, of the last timed step that the stream has finished (0 before).
   training::Metrics numbers() const;
+  // Of the timed steps that are over since the last call. On a GPU all that is not waiting is
+  // compute or data.
+  std::optional<OwnTime> take_own() { return own_.take(); }
 
  private:
   struct TimedStep {
     comm::CollectiveFigures figures;
     Moment begun, ended;
-    double seconds = 0;
+    double data_wait_s = 0, seconds = 0;
     bool settle();  // true: all of it is known
+    OwnTime own() const;
   };
 
   std::vector<comm::Communicator*> groups_;
@@ -40,6 +46,7 @@ class CommFigures {
   comm::CollectiveFigures last_;  // bytes and calls of the step that ended last
   std::deque<TimedStep> running_;
   TimedStep times_;
+  OwnTimes own_;
 };
 
 }  // namespace wmtp::run

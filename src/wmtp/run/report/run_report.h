@@ -11,6 +11,7 @@
 #include "wmtp/run/checkpoints/train_state.h"
 #include "wmtp/run/report/epoch_sums.h"
 #include "wmtp/run/report/run_sinks.h"
+#include "wmtp/run/report/straggler_watch.h"
 #include "wmtp/s3/queue/upload_queue.h"
 #include "wmtp/tokenizer/tokenizer.h"
 #include "wmtp/training/step.h"
@@ -75,6 +76,8 @@ class RunReport {
   // What the stage makes of a batch: decoded documents and histograms (batch_view.h).
   void sample(std::int64_t step, const training::DeviceBatch& batch,
               const training::TokenMarks& marks, const tokenizer::Tokenizer& tokenizer);
+  // Of a window that ended with that step; names its stragglers.
+  void speeds(std::int64_t step, const RankSpeeds& speeds);
   void resumed(std::int64_t step, const std::string& name, int saved_ranks);
   void saving(std::int64_t step) { sinks_.all.saving(step); }
   void saved(const SaveOutcome& outcome);
@@ -92,6 +95,7 @@ class RunReport {
                                     double samples_per_s, const Utilization& used) const;
   Utilization utilization(double tokens_per_s) const;
   void write(std::int64_t step, tracking::NamedValues values);
+  void event(tracking::RunEvent event);
 
   const config::Config& config_;
   RunSinks sinks_;

@@ -38,6 +38,9 @@ OrderedJson run_json(const RunData& run) {
       list.push_back(OrderedJson::array({point.step, json_number(point.value)}));
     series[name] = std::move(list);
   }
+  OrderedJson events = OrderedJson::array();
+  for (const NotedEvent& event : run.events)
+    events.push_back({{"step", event.step}, {"event", event.kind}, {"text", event.text}});
   OrderedJson best = nullptr;
   if (run.best)
     best = {{"metric", run.best->metric},
@@ -50,6 +53,7 @@ OrderedJson run_json(const RunData& run) {
           {"last_step", run.last_step},
           {"wall_time_s", json_number(run.wall_time_s)},
           {"restarts", run.restarts},
+          {"events", events},
           {"best", best},
           {"paths", OrderedJson(std::map(run.paths.begin(), run.paths.end()))},
           {"notices", run.notices},
@@ -102,6 +106,8 @@ std::string report_text(const std::vector<RunData>& runs, bool compare, bool col
       out += fmt::format("{}: {}: {}\n", run.name, name, visible(text));
     for (const std::int64_t step : run.restarts)
       out += fmt::format("{}: continued from step {}\n", run.name, step);
+    for (const NotedEvent& event : run.events)
+      out += fmt::format("{}: step {}: {}\n", run.name, event.step, visible(event.text));
     for (const std::string& notice : run.notices) out += notice + "\n";
   }
   std::vector<std::string> header{"metric"};

@@ -113,6 +113,12 @@ std::string run_html(const RunData& run) {
       lines.push_back(fmt::format("continued from step {}", step));
     out += details(fmt::format("Restarts: {}", lines.size()), list_html(lines), true);
   }
+  if (!run.events.empty()) {
+    std::vector<std::string> lines;
+    for (const NotedEvent& event : run.events)
+      lines.push_back(fmt::format("step {}: {}", event.step, event.text));
+    out += details(fmt::format("Events: {}", lines.size()), list_html(lines), true);
+  }
   if (!run.notices.empty())
     out += details(fmt::format("Notices: {}", run.notices.size()), list_html(run.notices), true);
   if (!run.paths.empty()) out += details("Written", rows_html(run.paths), true);

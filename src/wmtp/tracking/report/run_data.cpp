@@ -25,6 +25,8 @@ struct MetricsReader {
     if (line.object.contains("event")) {
       if (line.object["event"] == "resume")
         run.restarts.push_back(integer_field(line, line.object, "step"));
+      else
+        take_event(line);
       return;
     }
     const std::int64_t step = integer_field(line, line.object, "step");
@@ -34,6 +36,14 @@ struct MetricsReader {
     run.last_step = std::max(run.last_step, step);
     for (const auto& [key, value] : line.object.items())
       if (key != "step" && key != "time") values[key][step] = number_of(line, value, key);
+  }
+
+  // A run that goes on from a checkpoint does the same steps again and says the same of them.
+  void take_event(const JsonLine& line) const {
+    NotedEvent event{integer_field(line, line.object, "step"),
+                     text_field(line, line.object, "event"), text_field(line, line.object, "text")};
+    if (std::find(run.events.begin(), run.events.end(), event) == run.events.end())
+      run.events.push_back(std::move(event));
   }
 };
 

@@ -20,6 +20,12 @@ struct SeriesPoint {
 };
 using Series = std::vector<SeriesPoint>;  // by rising step, each step once
 
+struct NotedEvent {
+  std::int64_t step = 0;
+  std::string kind = {}, text = {};
+  bool operator==(const NotedEvent&) const = default;
+};
+
 struct RunData {
   std::string name = {};  // the folder's
   std::filesystem::path folder = {};
@@ -27,6 +33,7 @@ struct RunData {
   RunLabels labels = {};
   std::map<std::string, Series> series = {};  // by metric name
   std::vector<std::int64_t> restarts = {};    // the step each resume continued from
+  std::vector<NotedEvent> events = {};        // in the order they were told, each once
   std::int64_t last_step = 0;
   double wall_time_s = 0;  // from the first to the last line
   std::optional<Best> best = {};

@@ -28,6 +28,13 @@ void TensorboardSink::point(const Point& point) {
   file_.write(tensorboard::summary_event({point.time_s, point.step}, values));
 }
 
+void TensorboardSink::event(const RunEvent& event) {
+  file_.write(tensorboard::summary_event(
+      {event.time_s, event.step},
+      tensorboard::text_value("event/" + event.kind,
+                              tensorboard::table_markdown({{event.kind, event.text}}))));
+}
+
 void TensorboardSink::histogram(const Histogram& histogram) {
   if (histogram.counts.empty()) return;
   file_.write(tensorboard::summary_event(

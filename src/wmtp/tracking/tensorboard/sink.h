@@ -21,6 +21,7 @@ class TensorboardSink : public Sink {
   void configuration(const std::vector<std::pair<std::string, std::string>>& facts);
 
   void resumed(const Resumed& resumed) override;
+  void event(const RunEvent& event) override;           // a text under event/<kind>
   void point(const Point& point) override;              // scalars by their names
   void histogram(const Histogram& histogram) override;  // histograms/<name>
   void sample(const DecodedSample& sample) override;    // texts sample/1, sample/2 of a step

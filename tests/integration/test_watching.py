@@ -1,0 +1,53 @@
+"""What a run notices by itself: ranks that hold the others up."""
+import pytest
+from tiny_runs import TinyRuns, metrics
+
+STEPS = 31
+
+
+@pytest.fixture(scope="module")
+def runs(wmtp, tmp_path_factory):
+    return TinyRuns(wmtp, tmp_path_factory.mktemp("watching"), steps=STEPS, every=5, lora=False)
+
+
+def events(runs, name, kind):
+    return [point for point in metrics(runs, name) if point.get("event") == kind]
+
+
+def test_slow_ranks_are_named_with_their_cause(wmtp, runs):
+    """Rank 1 computes slowly, rank 2 is slow to hand its part of a collective over."""
+    done = runs.run("slow", ranks=3, data_sampling__n_samples=48, tracking__tensorboard=True,
+                    failpoint="step.forward.mid:rank=1:nth=1+=sleep:100;comm.collective.before:rank=2:nth=1+=sleep:4")
+    found = {event["rank"]: event for event in events(runs, "slow", "straggler")}
+    assert {rank: event["cause"] for rank, event in found.items()} == {1: "compute", 2: "communication"}
+    for rank, event in found.items():
+        assert event["step"] == 30 and event["host"] and event["fastest_rank"] == 0
+        assert event["slowdown"] == pytest.approx(event["own_ms"] / event["fastest_ms"]) and event["slowdown"] > 4 / 3
+        assert event["text"].startswith(f"rank {rank} on {event['host']} holds the others up: ")
+        assert done.stdout.count(event["text"]) + done.stderr.count(event["text"]) == 1, "the log says it once"
+    (point,) = [point for point in metrics(runs, "slow") if "perf/straggler_rank" in point]
+    assert point["step"] == 30 and point["perf/straggler_rank"] in found
+    assert point["perf/slowest_rank_speed"] == pytest.approx(1 / point["perf/straggler_slowdown"])
+    (board,) = (runs.folder / "slow/tb").glob("*")
+    assert board.read_bytes().count(b"event/straggler") == 2
+    page = runs.folder / "report.html"
+    wmtp.run("report", runs.folder / "slow", "--out", page)
+    assert "Events: 2" in page.read_text() and "holds the others up" in page.read_text()
+
+
+def test_a_rank_whose_data_comes_late_is_named(runs):
+    runs.run("late", ranks=2, dataset__loader_threads=1, failpoint="data.batch.made:rank=1:nth=1+=sleep:120")
+    assert [(event["rank"], event["cause"]) for event in events(runs, "late", "straggler")] == [(1, "data")]
+
+
+def test_equal_ranks_are_not_named(runs):
+    """What both spend is mostly a pause of the same length, so that a busy machine makes no difference."""
+    runs.run("equal", ranks=2, failpoint="step.forward.mid:nth=1+=sleep:60")
+    assert not events(runs, "equal", "straggler")
+    speeds = [point["perf/slowest_rank_speed"] for point in metrics(runs, "equal") if "perf/slowest_rank_speed" in point]
+    assert len(speeds) == 1 and 0.75 <= speeds[0] <= 1
+
+
+def test_one_process_has_nobody_to_compare_with(runs):
+    runs.run("alone")
+    assert not any("perf/slowest_rank_speed" in point for point in metrics(runs, "alone"))
