@@ -23,6 +23,8 @@ OrderedJson some_state() {
 TEST(TrainerState, MissingAndUnknownKeysAreNamed) {
   OrderedJson state = some_state();
   parse_trainer_state(trainer_state_text(state), "file");
+  state["loss_watch"] = nullptr;  // the one that may be missing
+  parse_trainer_state(trainer_state_text(state), "file");
   state.erase("cursor");
   EXPECT_WMTP_ERROR(trainer_state_text(state), ErrorKind::internal, "\"cursor\" is missing");
   EXPECT_WMTP_ERROR(parse_trainer_state(state.dump(), "file"), ErrorKind::checkpoint,

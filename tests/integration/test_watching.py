@@ -1,4 +1,6 @@
-"""What a run notices by itself: ranks that hold the others up."""
+"""What a run notices by itself: ranks that hold the others up, and losses that stand out."""
+import json
+
 import pytest
 from tiny_runs import TinyRuns, metrics
 
@@ -51,3 +53,33 @@ def test_equal_ranks_are_not_named(runs):
 def test_one_process_has_nobody_to_compare_with(runs):
     runs.run("alone")
     assert not any("perf/slowest_rank_speed" in point for point in metrics(runs, "alone"))
+
+
+def test_a_spike_is_told_and_a_resumed_run_tells_it_too(wmtp, runs):
+    """Its verdict needs the losses before: a run that goes on from step 25 has them from its checkpoint."""
+    done = runs.run("spike", tracking__tensorboard=True, failpoint="step.loss.spike:nth=29=damage")
+    (event,) = events(runs, "spike", "loss_spike")
+    assert event["step"] == 29 and event["losses"] == 28
+    assert event["loss"] > 50 * event["median"] and event["z"] > 8
+    assert event["text"] in done.stdout + done.stderr
+    (point,) = [point for point in metrics(runs, "spike") if "train/loss_spikes" in point]
+    assert point["step"] == 29 and point["train/loss_spikes"] == 1 and point["train/loss_spike_z"] == event["z"]
+    (board,) = (runs.folder / "spike/tb").glob("*")
+    assert b"event/loss_spike" in board.read_bytes()
+    assert f"step 29: {event['text']}" in wmtp.run("report", runs.folder / "spike", "--format", "text").stdout
+
+    runs.run("resumed", code=-9, checkpoint__async=False, failpoint="step.begin:nth=27=kill")
+    runs.run("resumed", failpoint="step.loss.spike:nth=4=damage")  # of this start: step 29
+    (again,) = events(runs, "resumed", "loss_spike")
+    assert {**again, "time": 0} == {**event, "time": 0}
+    states = [json.loads((runs.checkpoint(name, STEPS) / "trainer_state.json").read_text())["loss_watch"]
+              for name in ("spike", "resumed")]
+    assert states[0] == states[1] and len(states[0]["recent"]) == STEPS and states[0]["spikes"] == 1
+
+
+def test_a_spike_with_stop_ends_all_ranks_with_17_and_earlier_checkpoints_stay(runs):
+    done = runs.run("stop", ranks=2, code=17, failpoint="step.loss.spike:nth=28=damage", runtime__loss_spike={"action": "stop"})
+    assert "the loss of step 28 is" in done.stdout + done.stderr and "its samples are" in done.stdout + done.stderr
+    assert runs.steps("stop") == [15, 20, 25]
+    assert json.loads((runs.folder / "stop/last_exit.json").read_text())["code"] == 17
+    assert [event["step"] for event in events(runs, "stop", "loss_spike")] == [28]

@@ -44,6 +44,7 @@ std::vector<Omission> omissions() {
       {"best step", [](Json& s) { s["best"]["step"] = 0; }},
       {"best", [](Json& s) { s["best"] = nullptr; }},
       {"early stop", [](Json& s) { s["early_stop"]["without_best"] = 0; }},
+      {"recent losses", [](Json& s) { s.erase("loss_watch"); }},
   };
 }
 

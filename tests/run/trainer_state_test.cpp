@@ -17,6 +17,7 @@ run::SavedState full_state() {
   state.train.best = run::BestRecord{"loss", 0.5, 6};
   state.train.validations_without_best = 3;
   state.train.plateau = {0.25, 0.75, 4};
+  state.train.losses = {{2.5, 2.25, 90}, true, 1};
   state.train.run_uid = "0123abcd";
   state.seed = 43;
   state.applied_updates = 5;
@@ -57,6 +58,7 @@ TEST(TrainerState, AMissingKeyIsNamed) {
   const Json whole = state_json();
   for (const auto& place : objects(whole))
     for (const auto& [key, value] : whole.at(place).items()) {
+      if (key == "loss_watch") continue;  // older checkpoints have none
       Json json = state_json();
       json.at(place).erase(key);
       EXPECT_WMTP_ERROR(run::saved_state_from_json(json), ErrorKind::checkpoint, key);
@@ -71,6 +73,18 @@ TEST(TrainerState, AnUnknownKeyIsNamed) {
     Json json = state_json();
     json.at(place)["stranger"] = 1;
     EXPECT_WMTP_ERROR(run::saved_state_from_json(json), ErrorKind::checkpoint, "stranger");
+  }
+}
+
+TEST(TrainerState, WithoutALossWatchItIsEmpty) {
+  Json json = state_json();
+  json.erase("loss_watch");
+  EXPECT_EQ(run::saved_state_from_json(json).train.losses, run::LossHistory());
+  EXPECT_FALSE(run::to_json(run::saved_state_from_json(json)).contains("loss_watch"));
+  for (const Json& wrong : {Json(7), Json({1, "NaN"}), Json(std::vector(10'001, 1.0))}) {
+    json = state_json();
+    json["loss_watch"]["recent"] = wrong;
+    EXPECT_WMTP_ERROR(run::saved_state_from_json(json), ErrorKind::checkpoint, "recent");
   }
 }
 

@@ -56,6 +56,7 @@ REACHED = {
     "step.forward.mid": KILLED_IN_A_STEP,
     "step.grad_norm": KILLED_IN_A_STEP,
     "step.loss": KILLED_IN_A_STEP,
+    "step.loss.spike": ("tests/integration/test_watching.py", "test_a_spike_is_told_and_a_resumed_run_tells_it_too"),
     "step.reduce.before": KILLED_IN_A_STEP,
     "step.report": KILLED_IN_A_STEP,
     "step.weights": ("tests/integration/test_resume.py", "test_ranks_whose_weights_drift_apart"),

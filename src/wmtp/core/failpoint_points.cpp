@@ -70,6 +70,7 @@ constexpr std::array kPoints{
     Point{"step.forward.mid", kPause},
     Point{"step.grad_norm", kNumber},
     Point{"step.loss", kNumber},
+    Point{"step.loss.spike", kNumber},
     Point{"step.reduce.before", kPause},
     Point{"step.report", kPause},
     Point{"step.weights", kNumber},

@@ -15,6 +15,7 @@
 #include "wmtp/run/facts.h"
 #include "wmtp/run/input_facts.h"
 #include "wmtp/run/plan/from_config.h"
+#include "wmtp/run/report/loss_watch.h"
 #include "wmtp/run/report/public_text.h"
 #include "wmtp/run/report/run_uid.h"
 #include "wmtp/run/report/validation_record.h"
@@ -267,10 +268,13 @@ void Trainer::read_pending(std::size_t keep, RunReport* report) {
     count_skipped(*step, config_.training.max_bad_steps, state_);
     step->record.skipped_steps = state_.skipped_steps;
     const auto speeds = stragglers_.compare(step->record.step, step->own_times.rows());
+    const auto spike = watch_loss(config_.runtime.loss_spike, step->record, state_.losses);
     if (report) {
       report->step(step->record);
       if (speeds) report->speeds(step->record.step, *speeds);
+      if (spike) report->spike(*spike);
     }
+    if (spike) stop_at_spike(config_.runtime.loss_spike, *spike, step->sample_ids);
   }
 }
 

@@ -101,6 +101,7 @@ StepResult PendingResult::read() const {
   const Numbers numbers = objective_->read(facts_, host);
   StepResult result;
   result.loss = numbers.loss;
+  if (failpoint::pass("step.loss.spike") == failpoint::Action::damage) result.loss *= 100;
   result.metrics = numbers.metrics;
   if (facts_.loss_scale.defined()) result.loss_scale = facts_.loss_scale.item<double>();
   result.grad_norm = std::sqrt(host.value("squared_norm")) / result.loss_scale;

@@ -15,6 +15,7 @@ constexpr std::array<std::string_view, 15> kKeys{
     "version", "step", "epoch",      "samples_seen", "tokens_seen",
     "cursor",  "rng",  "optimizer",  "schedule",     "loss_scale",
     "ema",     "best", "early_stop", "layout",       "mlflow"};
+constexpr std::string_view kMayBeMissing = "loss_watch";  // checkpoints of earlier versions
 constexpr JsonLimits kTrainerStateLimits{.max_bytes = std::size_t{16} << 20, .max_depth = 8};
 
 template <class AnyJson>
@@ -27,7 +28,7 @@ void check_keys(const AnyJson& state, std::string_view origin, ErrorKind kind) {
   for (const std::string_view key : kKeys)
     if (!state.contains(key)) refuse(fmt::format("the key \"{}\" is missing", key));
   for (const auto& [key, value] : state.items())
-    if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end())
+    if (key != kMayBeMissing && std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end())
       refuse(fmt::format("unknown key \"{:.80}\"", key));
 }
 

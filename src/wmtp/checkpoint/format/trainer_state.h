@@ -12,7 +12,7 @@ namespace wmtp::checkpoint {
 // "NaN", "Infinity", "-Infinity". A key of the list that is missing or unknown is ErrorKind::
 // internal here and ErrorKind::checkpoint in parse, by name.
 //   version step epoch samples_seen tokens_seen cursor rng optimizer schedule loss_scale ema best
-//   early_stop layout mlflow
+//   early_stop layout mlflow, and loss_watch, which may be missing
 std::string trainer_state_text(const OrderedJson& state);
 Json parse_trainer_state(std::string_view text, std::string_view origin);
 

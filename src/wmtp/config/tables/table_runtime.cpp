@@ -99,14 +99,12 @@ void add_runtime_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(runtime.grace_s), "Seconds the save of a stop may take")
       .host()
       .between(1, 86400);
-  add(rows, WMTP_KEY(runtime.loss_spike.action), "On a loss far above the recent ones")
+  add(rows, WMTP_KEY(runtime.loss_spike.action), "On a loss far above the recent ones").free();
+  add(rows, WMTP_KEY(runtime.loss_spike.z),
+      "How many deviations (1.4826 MAD) above the median is far")
       .free()
-      .unavailable();
-  add(rows, WMTP_KEY(runtime.loss_spike.z), "How far, in deviations").free().above(0).unavailable();
-  add(rows, WMTP_KEY(runtime.loss_spike.window), "Recent steps looked at")
-      .free()
-      .at_least(2)
-      .unavailable();
+      .above(0);
+  add(rows, WMTP_KEY(runtime.loss_spike.window), "Recent steps looked at").free().between(2, 10000);
 }
 
 }  // namespace wmtp::config

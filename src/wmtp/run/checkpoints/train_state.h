@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "wmtp/data/plan/cursor.h"
 
@@ -25,6 +26,16 @@ struct PlateauState {
   bool operator==(const PlateauState&) const = default;
 };
 
+// runtime.loss_spike.
+struct LossHistory {
+  static constexpr std::size_t kLongest = 10'000;  // that a configuration may ask for
+
+  std::vector<double> recent;   // losses of the last steps that were applied, the newest last
+  bool is_high = false;         // the last one is part of a spike that was told
+  std::int64_t num_spikes = 0;  // told so far
+  bool operator==(const LossHistory&) const = default;
+};
+
 struct TrainState {
   std::int64_t step = 0;  // optimizer steps done, skipped ones included
   data::Cursor cursor;
@@ -33,6 +44,7 @@ struct TrainState {
   std::optional<BestRecord> best;
   std::int64_t validations_without_best = 0;  // early stopping
   PlateauState plateau;
+  LossHistory losses;
   // Who the run is to a tracking server, whatever machine it goes on; empty: it was told none.
   std::string run_uid;
 };

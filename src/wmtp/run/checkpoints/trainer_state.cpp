@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "wmtp/checkpoint/format/trainer_state.h"
@@ -99,6 +101,29 @@ std::vector<optim::GroupSettings> read_groups(const Json& optimizer) {
   return groups;
 }
 
+// Absent in checkpoints that are older, and where nothing is watched.
+LossHistory read_losses(const Json& json) {
+  LossHistory losses;
+  if (!json.contains("loss_watch")) return losses;
+  const Json& watch = json.at("loss_watch");
+  const Json& recent = field(watch, "recent");
+  if (!recent.is_array() || recent.size() > LossHistory::kLongest)
+    throw Error(ErrorKind::checkpoint, "checkpoint",
+                "trainer_state.json: loss_watch.recent is no list, or too long");
+  for (const Json& loss : recent) losses.recent.push_back(checkpoint::read_number(loss, "recent"));
+  if (!std::all_of(losses.recent.begin(), losses.recent.end(),
+                   [](double loss) { return std::isfinite(loss); }))
+    throw Error(ErrorKind::checkpoint, "checkpoint",
+                "trainer_state.json: a loss of loss_watch.recent is not finite");
+  const Json& is_high = field(watch, "is_high");
+  if (!is_high.is_boolean())
+    throw Error(ErrorKind::checkpoint, "checkpoint",
+                "trainer_state.json: is_high is neither true nor false");
+  losses.is_high = is_high.get<bool>();
+  losses.num_spikes = integer<std::int64_t>(watch, "spikes");
+  return losses;
+}
+
 OrderedJson best_json(const std::optional<BestRecord>& best) {
   if (!best) return nullptr;
   return {{"metric", best->metric}, {"value", best->value}, {"step", best->step}};
@@ -138,6 +163,9 @@ OrderedJson to_json(const SavedState& state) {
                    {"momentum", state.ema->momentum},
                    {"warmup_steps", state.ema->warmup_steps}};
   if (!state.train.run_uid.empty()) json["mlflow"] = {{"run_uid", state.train.run_uid}};
+  if (const LossHistory& losses = state.train.losses; losses != LossHistory())
+    json["loss_watch"] = {
+        {"recent", losses.recent}, {"is_high", losses.is_high}, {"spikes", losses.num_spikes}};
   return json;
 }
 
@@ -182,6 +210,7 @@ SavedState saved_state_from_json(const Json& json) {
                   integer<std::int64_t>(layout, "accumulation")};
   if (const Json& tracked = field(json, "mlflow"); !tracked.is_null())
     train.run_uid = text(tracked, "run_uid");
+  train.losses = read_losses(json);
   refuse_unknown(json, to_json(state), "");
   return state;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "wmtp/core/log.h"
+#include "wmtp/run/report/loss_watch.h"
 #include "wmtp/run/report/run_report.h"
 
 namespace wmtp::run {
@@ -45,6 +46,21 @@ void RunReport::speeds(std::int64_t step, const RankSpeeds& speeds) {
                      {"fastest_rank", speeds.fastest_rank},
                      {"fastest_ms", speeds.fastest_s * 1e3}}});
   }
+}
+
+void RunReport::spike(const FoundSpike& spike) {
+  write(spike.step, {{"train/loss_spikes", static_cast<double>(spike.num_spikes)},
+                     {"train/loss_spike_z", spike.z}});
+  event(
+      {.step = spike.step,
+       .kind = "loss_spike",
+       .text = fmt::format("the loss is {:.4g}, {:.1f} deviations above {:.4g}, the median of the "
+                           "{} before",
+                           spike.loss, spike.z, spike.median, spike.num_before),
+       .facts = {{"loss", spike.loss},
+                 {"median", spike.median},
+                 {"z", spike.z},
+                 {"losses", spike.num_before}}});
 }
 
 }  // namespace wmtp::run

@@ -18,6 +18,8 @@
 
 namespace wmtp::run {
 
+struct FoundSpike;  // loss_watch.h
+
 // A finished step as the trainer knows it.
 struct StepRecord {
   std::int64_t step = 0;  // from 1
@@ -78,6 +80,7 @@ class RunReport {
               const training::TokenMarks& marks, const tokenizer::Tokenizer& tokenizer);
   // Of a window that ended with that step; names its stragglers.
   void speeds(std::int64_t step, const RankSpeeds& speeds);
+  void spike(const FoundSpike& spike);
   void resumed(std::int64_t step, const std::string& name, int saved_ranks);
   void saving(std::int64_t step) { sinks_.all.saving(step); }
   void saved(const SaveOutcome& outcome);
