@@ -14,6 +14,7 @@ MATRIX = ("tests/checkpoint/failpoint_matrix_test.cpp", "EveryPointActionAndRank
 KILLED_IN_A_STEP = ("tests/integration/test_resume.py", "test_a_rank_killed_in_a_step")
 KILLED_IN_AN_UPLOAD = ("tests/integration/test_s3_uploads.py", "test_killed_at_any_point_an_upload_goes_on")
 NO_CACHE = ("tests/data/token_cache_test.cpp", "FailedWritesLeaveNothingBehind")
+ODD_RANK = ("tests/integration/test_cluster_doctor.py", "test_another_version_and_a_skewed_clock_are_named")
 REACHED = {
     "cache.rename.before": NO_CACHE,
     "cache.write.half": NO_CACHE,
@@ -21,6 +22,8 @@ REACHED = {
     "comm.collective.before": ("tests/comm/watchdog_multirank_test.cpp", "SkippedCollectiveIsNamed"),
     "comm.hello": ("tests/comm/rendezvous_test.cpp", "SkippedHelloSeesNothing"),
     "data.batch.made": ("tests/integration/test_watching.py", "test_a_rank_whose_data_comes_late_is_named"),
+    "doctor.clock": ODD_RANK,
+    "doctor.versions": ODD_RANK,
     "export.rename.before": ("tests/weights/fresh_folder_test.cpp", "AFailedRenameLeavesTheOldFolder"),
     "index.rename.before": NO_CACHE,
     "index.write.half": NO_CACHE,

@@ -114,13 +114,22 @@ void C10dCommunicator::abort() noexcept {
 
 Work C10dCommunicator::launch(std::string_view kind, const Start& start,
                               std::function<void()> after) {
+  return launch(kind, start, std::move(after), style_ == WaitStyle::host);
+}
+
+Work C10dCommunicator::launch_between_two(std::string_view kind, const Start& start,
+                                          std::function<void()> after) {
+  return launch(kind, start, std::move(after), /*in_slices=*/false);
+}
+
+Work C10dCommunicator::launch(std::string_view kind, const Start& start,
+                              std::function<void()> after, bool in_slices) {
   const std::string what = fmt::format("{} in group '{}'", kind, name());
   if (aborted_->load()) throw_lost(what, "the group was aborted");
   try {
-    const bool on_host = style_ == WaitStyle::host;
-    const auto slice = on_host ? kAbortPoll : std::chrono::milliseconds(0);
+    const auto slice = in_slices ? kAbortPoll : std::chrono::milliseconds(0);
     return Work(std::make_unique<C10dWork>(C10dWork::Parts{
-        start(), what, aborted_, std::move(after), slice, on_host && device().is_cpu()}));
+        start(), what, aborted_, std::move(after), slice, in_slices && device().is_cpu()}));
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
@@ -172,6 +181,20 @@ Work C10dCommunicator::do_gather(const Tensor& out, const Tensor& in, int root) 
 
 void C10dCommunicator::do_barrier() {
   launch("barrier", [&] { return pg().barrier(); }).wait();
+}
+
+Work C10dCommunicator::do_send(const Tensor& tensor, int to) {
+  return launch_between_two("send", [&] {
+    std::vector<Tensor> tensors{tensor};
+    return pg().send(tensors, to, /*tag=*/0);
+  });
+}
+
+Work C10dCommunicator::do_recv(const Tensor& tensor, int from) {
+  return launch_between_two("recv", [&] {
+    std::vector<Tensor> tensors{tensor};
+    return pg().recv(tensors, from, /*tag=*/0);
+  });
 }
 
 }  // namespace wmtp::comm

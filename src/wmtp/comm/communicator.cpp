@@ -138,6 +138,35 @@ Work Communicator::broadcast(const Tensor& in_out, int root, std::string_view la
       CollectiveKind::broadcast, in_out, label, [&] { return do_broadcast(in_out, root); }, root);
 }
 
+Work Communicator::started_between_two(std::string_view kind, const Tensor& tensor, int other,
+                                       std::string_view label, const std::function<Work()>& start) {
+  check(tensor, kind);
+  require(other >= 0 && other < world_ && other != rank_, kind,
+          fmt::format("rank {} and rank {} of {}", rank_, other, world_));
+  const auto number = log_->start(fmt::format("{} {}", kind, other), tensor.numel(),
+                                  wmtp::name_of(tensor.scalar_type()), label);
+  return Work(std::make_unique<ObservedWork>(start(), ObservedWork::Observers{log_, {}, number}));
+}
+
+Work Communicator::send(const Tensor& tensor, int to, std::string_view label) {
+  return started_between_two("send to", tensor, to, label, [&] { return do_send(tensor, to); });
+}
+
+Work Communicator::recv(const Tensor& tensor, int from, std::string_view label) {
+  return started_between_two("recv from", tensor, from, label,
+                             [&] { return do_recv(tensor, from); });
+}
+
+Work Communicator::do_send(const Tensor&, int) {
+  require(false, "send", "this kind of group cannot send to one rank");
+  return {};
+}
+
+Work Communicator::do_recv(const Tensor&, int) {
+  require(false, "recv", "this kind of group cannot receive from one rank");
+  return {};
+}
+
 void Communicator::barrier(std::string_view label) {
   if (left_out()) return;
   const auto number = log_->start("barrier", 0, "-", label);

@@ -42,9 +42,9 @@ class Work {
   std::unique_ptr<Body> body_;
 };
 
-// All functions but the accessors are COLLECTIVE: all ranks, same order, same sizes and dtypes.
-// Tensors are contiguous, on device(); empty ones are allowed everywhere and cost no message.
-// `label` shows in the watchdog's report and in the order comparison.
+// All functions but the accessors, send() and recv() are COLLECTIVE: all ranks, same order, same
+// sizes and dtypes. Tensors are contiguous, on device(); empty ones are allowed everywhere and cost
+// no message. `label` shows in the watchdog's report and in the order comparison.
 class Communicator {
  public:
   static constexpr int kAllRanks = -1;
@@ -67,6 +67,9 @@ class Communicator {
   Work reduce_scatter(const Tensor& out, const Tensor& in, std::string_view label = {});
   Work all_reduce(const Tensor& in_out, std::string_view label = {});
   Work broadcast(const Tensor& in_out, int root, std::string_view label = {});
+  // Each send() meets a recv() of the other rank, in their order. The meter counts neither.
+  Work send(const Tensor& tensor, int to, std::string_view label = {});
+  Work recv(const Tensor& tensor, int from, std::string_view label = {});
   // BLOCKS the host until every rank has come here.
   void barrier(std::string_view label = {});
   // BLOCKS. Everybody's bytes by rank, on `root` (elsewhere the result is empty) or on all ranks.
@@ -95,12 +98,17 @@ class Communicator {
   virtual Work do_broadcast(const Tensor& in_out, int root) = 0;
   virtual Work do_gather(const Tensor& out, const Tensor& in, int root) = 0;  // out: root only
   virtual void do_barrier() = 0;
+  // Error internal unless the body has them: a rank alone has nobody to send to.
+  virtual Work do_send(const Tensor& tensor, int to);
+  virtual Work do_recv(const Tensor& tensor, int from);
 
  private:
   void check(const Tensor& tensor, std::string_view kind) const;
   bool is_counted() const { return backend() != "single"; }
   Work started(CollectiveKind kind, const Tensor& tensor, std::string_view label,
                const std::function<Work()>& start, std::optional<int> root = {});
+  Work started_between_two(std::string_view kind, const Tensor& tensor, int other,
+                           std::string_view label, const std::function<Work()>& start);
 
   std::string name_;
   int rank_, world_;

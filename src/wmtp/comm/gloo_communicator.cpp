@@ -1,3 +1,4 @@
+#include <ATen/ops/empty_like.h>
 #include <fmt/format.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -35,6 +36,22 @@ class GlooCommunicator : public C10dCommunicator {
         [this, out, sum, in_place] {
           if (!in_place) out.view({-1}).copy_(sum.narrow(0, rank() * out.numel(), out.numel()));
         });
+  }
+
+  // Gloo sends from host memory only.
+  Work do_send(const Tensor& tensor, int to) override {
+    return C10dCommunicator::do_send(tensor.cpu(), to);
+  }
+  Work do_recv(const Tensor& tensor, int from) override {
+    if (tensor.is_cpu()) return C10dCommunicator::do_recv(tensor, from);
+    const Tensor host = at::empty_like(tensor, tensor.options().device(c10::kCPU));
+    return launch_between_two(
+        "recv",
+        [&] {
+          std::vector<Tensor> tensors{host};
+          return pg().recv(tensors, from, /*tag=*/0);
+        },
+        [tensor, host] { tensor.copy_(host); });
   }
 };
 

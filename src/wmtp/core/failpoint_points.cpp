@@ -35,6 +35,8 @@ constexpr std::array kPoints{
     Point{"comm.collective.before", kOrder},
     Point{"comm.hello", kStep},
     Point{"data.batch.made", kPause},
+    Point{"doctor.clock", kNumber},
+    Point{"doctor.versions", kNumber},
     Point{"export.rename.before", kGuardedCall},
     Point{"index.rename.before", kGuardedCall},
     Point{"index.write.half", kWrite},

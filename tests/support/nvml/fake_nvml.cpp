@@ -75,6 +75,9 @@ NvmlStatus nvmlDeviceGetClockInfo(NvmlDevice, NvmlClock kind, unsigned* megahert
 NvmlStatus nvmlDeviceGetTemperature(NvmlDevice, int sensor, unsigned* celsius) {
   return answer(celsius, sensor == 0 ? 61u : 0u);
 }
+NvmlStatus nvmlDeviceGetTotalEccErrors(NvmlDevice, int kind, int since, unsigned long long* count) {
+  return answer(count, kind == 1 && since == 0 ? state.ecc : 0);
+}
 #if defined(FAKE_NVML_OLD)
 NvmlStatus nvmlDeviceGetCurrentClocksThrottleReasons(NvmlDevice, unsigned long long* reasons) {
 #else

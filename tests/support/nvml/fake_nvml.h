@@ -9,6 +9,7 @@ struct FakeNvml {
   int status = 0;                  // of every call about the GPU
   int calls_until_lost = 0;        // above 0: the GPU is lost at that call
   unsigned long long reasons = 0;  // that slow it down
+  unsigned long long ecc = 0;      // uncorrected errors since the driver was loaded
   int num_inits = 0, num_shutdowns = 0, num_calls = 0;
 };
 

@@ -8,6 +8,7 @@
 #include "wmtp/cli/build_id.h"
 #include "wmtp/cli/command.h"
 #include "wmtp/cli/config_flags.h"
+#include "wmtp/cli/doctor/cluster_exam.h"
 #include "wmtp/cli/doctor/machine_checks.h"
 #include "wmtp/cli/doctor/mlflow_check.h"
 #include "wmtp/cli/doctor/s3_check.h"
@@ -28,7 +29,7 @@ struct DoctorFlags {
   ConfigFlags config;
   std::string storage;
   std::string device;
-  bool collectives = false, mlflow = false, s3 = false;
+  bool collectives = false, cluster = false, mlflow = false, s3 = false;
   double hold_s = 0;  // tests: stay in collectives that long
 };
 
@@ -56,13 +57,10 @@ class Doctor {
     if (launch && launch->local_rank == 0) look_at_machine(*launch, wishes);
     if (launch && launch->local_rank == 0 && flags_.mlflow) look_at_mlflow(wishes);
     if (launch && launch->local_rank == 0 && flags_.s3) look_at_s3(wishes);
-    if (launch && flags_.collectives) try_collectives(*launch, wishes);
+    if (launch && (flags_.collectives || flags_.cluster)) meet_ranks(*launch, wishes);
     show(launch ? launch->rank : 0);
     if (code_ != 0) return code_;
-    const bool any_fail = std::any_of(checks_.begin(), checks_.end(), [](const Check& check) {
-      return check.health == Health::fail;
-    });
-    return any_fail ? static_cast<int>(ExitCode::config) : 0;
+    return any_fail() ? static_cast<int>(ExitCode::config) : 0;
   }
 
  private:
@@ -127,7 +125,9 @@ class Doctor {
     checks_.push_back(check_cores(launch));
     checks_.push_back(check_memory());
     checks_.push_back(check_limits());
-    checks_.push_back(check_storage(wishes.storage));
+    StorageFinding storage = check_storage(wishes.storage);
+    disk_ = storage.speed;
+    checks_.push_back(std::move(storage.check));
     checks_.push_back(check_clock());
     checks_.push_back(check_launcher(launch));
   }
@@ -144,7 +144,7 @@ class Doctor {
     for (Check& check : check_s3(options)) checks_.push_back(std::move(check));
   }
 
-  void try_collectives(const comm::LaunchEnv& launch, const Wishes& wishes) {
+  void meet_ranks(const comm::LaunchEnv& launch, const Wishes& wishes) {
     RankRun run;
     run.launch = launch;
     run.allow_shared_gpu = wishes.device.allow_shared_gpu;
@@ -153,21 +153,48 @@ class Doctor {
     try {
       run.options.device = choose_device(launch, wishes.device);
     } catch (const Error& error) {
-      checks_.push_back({Health::fail, "collectives", error.fact(), error.hint(), {}});
+      checks_.push_back({Health::fail,
+                         flags_.cluster ? "cluster" : "collectives",
+                         error.fact(),
+                         error.hint(),
+                         {}});
       return;
     }
     set_threads(launch, 0);
-    code_ = run_as_rank(session_, std::move(run), [this](comm::ProcessGroupSession& group) {
-      group.agree({.must_agree = {{"wmtp build", build_id()}}, .config = {}, .should_agree = {}});
+    const c10::Device device = run.options.device;
+    code_ = run_as_rank(session_, std::move(run), [&](comm::ProcessGroupSession& group) {
+      comm::Facts facts;
+      // With --cluster builds may differ: it tells which.
+      if (!flags_.cluster) facts.must_agree["wmtp build"] = build_id();
+      group.agree(std::move(facts));
       group.connect();
-      const comm::SelfTestResult result = comm::run_collective_self_test(group);
-      checks_.push_back({Health::ok, "collectives",
-                         fmt::format("{} ranks over {}, {} checks right, {}", result.world,
-                                     result.backend, result.num_checks, result.where),
-                         "", result.lines()});
+      if (flags_.collectives) try_collectives(group);
       hold(group);
-      return 0;
+      return flags_.cluster ? look_at_cluster(group, device) : 0;
     });
+  }
+
+  void try_collectives(comm::ProcessGroupSession& group) {
+    const comm::SelfTestResult result = comm::run_collective_self_test(group);
+    checks_.push_back({Health::ok, "collectives",
+                       fmt::format("{} ranks over {}, {} checks right, {}", result.world,
+                                   result.backend, result.num_checks, result.where),
+                       "", result.lines()});
+  }
+
+  // COLLECTIVE. A finding of one rank, also of its own machine, is the code of all.
+  int look_at_cluster(comm::ProcessGroupSession& group, c10::Device device) {
+    const ClusterFindings found = examine_cluster(group, device, disk_);
+    if (group.rank() == 0) {
+      for (Check& check : check_cluster(found)) checks_.push_back(std::move(check));
+      cluster_ = to_json(found);
+    }
+    return any_rank(group, any_fail()) ? static_cast<int>(ExitCode::config) : 0;
+  }
+
+  bool any_fail() const {
+    return std::any_of(checks_.begin(), checks_.end(),
+                       [](const Check& check) { return check.health == Health::fail; });
   }
 
   // COLLECTIVE. Rank 0's clock decides, so that all ranks stop after the same collective.
@@ -196,7 +223,9 @@ class Doctor {
                       {"fact", check.fact},
                       {"fix", check.fix},
                       {"details", check.details}});
-    emit_json("result", {{"checks", list}});
+    nlohmann::ordered_json result{{"checks", list}};
+    if (!cluster_.is_null()) result["cluster"] = cluster_;
+    emit_json("result", result);
   }
 
   void show_line(const Check& check, int rank) const {
@@ -215,6 +244,8 @@ class Doctor {
   const Session& session_;
   const DoctorFlags& flags_;
   std::vector<Check> checks_;
+  std::optional<DiskSpeed> disk_;
+  nlohmann::ordered_json cluster_;  // null: it was not looked at
   int code_ = 0;
 };
 
@@ -227,15 +258,17 @@ void add_doctor(CLI::App& app, Session& session) {
   command->footer(
       "  wmtp doctor\n"
       "  wmtp doctor --storage /data/checkpoints --mlflow --s3 --config run.yaml\n"
-      "  wmtp launch --nproc 2 -- doctor --collectives");
+      "  wmtp launch --nproc 2 -- doctor --collectives --cluster");
   const auto flags = std::make_shared<DoctorFlags>();
   flags->config.add_to(*command, false);
   command->add_option("--storage", flags->storage, "Folder to measure (save_dir, else this one)")
       ->type_name("DIR");
-  command->add_option("--device", flags->device, "Device of --collectives")
+  command->add_option("--device", flags->device, "Device of --collectives and --cluster")
       ->type_name("auto|cuda|cpu");
   command->add_flag("--collectives", flags->collectives,
                     "All ranks: test and time the collectives");
+  command->add_flag("--cluster", flags->cluster,
+                    "All ranks: speed of the network and its pairs, disks, clocks, versions, GPUs");
   command->add_flag("--mlflow", flags->mlflow, "Try the way to the MLflow server; changes nothing");
   command->add_flag("--s3", flags->s3,
                     "Try the way to storage.s3; writes one small object, and removes it");

@@ -19,11 +19,6 @@ namespace {
 constexpr std::size_t kLargeBytes = std::size_t{32} << 20;
 constexpr int kNumSmallWrites = 9;
 
-struct DiskSpeed {
-  double fsync_ms = 0;  // median of a 4 KiB write and its fsync
-  double mb_per_s = 0;  // of one large write with fsync
-};
-
 bool write_all(int fd, const std::vector<char>& bytes) {
   std::size_t done = 0;
   while (done < bytes.size()) {
@@ -79,13 +74,13 @@ std::string find_broken_promise(const std::filesystem::path& folder) {
   return fault;
 }
 
-Check failed(std::string fact, std::string fix) {
-  return {Health::fail, "storage", std::move(fact), std::move(fix), {}};
+StorageFinding failed(std::string fact, std::string fix) {
+  return {{Health::fail, "storage", std::move(fact), std::move(fix), {}}, std::nullopt};
 }
 
 }  // namespace
 
-Check check_storage(const std::filesystem::path& folder) {
+StorageFinding check_storage(const std::filesystem::path& folder) {
   std::error_code status;
   const std::filesystem::space_info space = std::filesystem::space(folder, status);
   if (status)
@@ -119,7 +114,7 @@ Check check_storage(const std::filesystem::path& folder) {
     check.health = Health::warn;
     check.fix = "each save waits for several fsyncs; use a faster disk for checkpoints";
   }
-  return check;
+  return {check, speed};
 }
 
 }  // namespace wmtp::cli

@@ -10,14 +10,6 @@
 namespace wmtp::tracking {
 namespace {
 
-struct SlowdownReason {
-  unsigned long long bits;
-  const char* name;
-};
-constexpr std::array<SlowdownReason, 3> kSlowdownReasons{
-    {{kNvmlSwThermal | kNvmlHwThermal, "thermal"},
-     {kNvmlPowerCap, "power cap"},
-     {kNvmlHwSlowdown | kNvmlPowerBrake, "hw slowdown"}}};
 constexpr auto kRetellAfter = std::chrono::minutes(10);
 
 }  // namespace
@@ -25,7 +17,7 @@ constexpr auto kRetellAfter = std::chrono::minutes(10);
 std::string SlowdownNews::told(unsigned long long reasons, Clock::time_point now) {
   std::string names;
   for (std::size_t i = 0; i < kNumReasons; ++i) {
-    const SlowdownReason& reason = kSlowdownReasons[i];
+    const NvmlSlowdown& reason = kNvmlSlowdowns[i];
     const bool begins = (reasons & reason.bits) != 0 && (before_ & reason.bits) == 0;
     if (!begins || (last_told_[i] && now - *last_told_[i] < kRetellAfter)) continue;
     last_told_[i] = now;
@@ -116,7 +108,7 @@ void GpuReader::read_power(SystemReading& reading) {
 void GpuReader::read_slowdown(SystemReading& reading) {
   unsigned long long reasons = 0, known = 0;
   if (!call(api_.slowdown_reasons, device_, &reasons)) return;
-  for (const SlowdownReason& reason : kSlowdownReasons) known |= reason.bits;
+  for (const NvmlSlowdown& reason : kNvmlSlowdowns) known |= reason.bits;
   reading[SystemValue::gpu_throttled] = (reasons & known) != 0 ? 1 : 0;
   const std::string began = news_.told(reasons, Clock::now());
   if (began.empty()) return;

@@ -19,7 +19,7 @@ class SlowdownNews {
   std::string told(unsigned long long reasons, Clock::time_point now);
 
  private:
-  static constexpr std::size_t kNumReasons = 3;
+  static constexpr std::size_t kNumReasons = kNvmlSlowdowns.size();
   unsigned long long before_ = 0;
   std::array<std::optional<Clock::time_point>, kNumReasons> last_told_;
 };

@@ -42,6 +42,7 @@ OpenedNvml open_nvml(const std::string& library) {
   bind_nvml(
       handle, api.slowdown_reasons,
       {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"});
+  bind_nvml(handle, api.ecc_errors, {"nvmlDeviceGetTotalEccErrors"});
   if (!api.init || !api.device_by_uuid)
     opened.problem =
         fmt::format("{} has no nvmlInit or no nvmlDeviceGetHandleByUUID", printable(library));

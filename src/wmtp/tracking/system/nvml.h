@@ -2,6 +2,7 @@
 // programs and machines without it lose these values and nothing else. The declarations are ours,
 // after NVML's documentation; only the functions that are used.
 #pragma once
+#include <array>
 #include <string>
 
 namespace wmtp::tracking {
@@ -36,6 +37,16 @@ struct NvmlUtilization {
 inline constexpr unsigned long long kNvmlPowerCap = 0x4, kNvmlHwSlowdown = 0x8,
                                     kNvmlSwThermal = 0x20, kNvmlHwThermal = 0x40,
                                     kNvmlPowerBrake = 0x80;
+struct NvmlSlowdown {
+  unsigned long long bits;
+  const char* name;  // as people are told
+};
+inline constexpr std::array<NvmlSlowdown, 3> kNvmlSlowdowns{
+    {{kNvmlSwThermal | kNvmlHwThermal, "thermal"},
+     {kNvmlPowerCap, "power cap"},
+     {kNvmlHwSlowdown | kNvmlPowerBrake, "hw slowdown"}}};
+
+inline constexpr int kNvmlUncorrected = 1, kNvmlSinceDriverLoad = 0;  // of errors in memory
 
 // Null where the library has the function under none of its names.
 struct NvmlApi {
@@ -51,6 +62,7 @@ struct NvmlApi {
   NvmlStatus (*clock_mhz)(NvmlDevice, NvmlClock, unsigned*) = nullptr;
   NvmlStatus (*temperature_c)(NvmlDevice, int, unsigned*) = nullptr;
   NvmlStatus (*slowdown_reasons)(NvmlDevice, unsigned long long*) = nullptr;
+  NvmlStatus (*ecc_errors)(NvmlDevice, int kind, int since, unsigned long long*) = nullptr;
 };
 
 struct OpenedNvml {
