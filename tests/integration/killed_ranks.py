@@ -1,5 +1,6 @@
-"""Ranks under a launcher that is not ours, killed now and then until the run has ended."""
+"""Launchers that are not ours, and ranks under them that are killed now and then until the run has ended."""
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,14 @@ def torchrun_of_tests():
     if not program.exists():
         pytest.skip("torchrun is not installed")
     return program
+
+
+def mpirun_of_tests(world, *flags):
+    """argv of it, or a skip. As root it asks for two variables, and for a word where there are fewer cores than ranks."""
+    if not shutil.which("mpirun"):
+        pytest.skip("no mpirun: tools/setup --python installs it")
+    return ["env", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "mpirun", "-np", str(world),
+            "--oversubscribe", "--bind-to", "none", *flags]
 
 
 def ranks_below(pid):

@@ -1,13 +1,12 @@
 """Whole runs under torchrun and mpirun, and a run that goes from one launcher and number of ranks to the next."""
 import json
 import os
-import shutil
 import signal
 import subprocess
 
 import pytest
 from history import content_hash
-from killed_ranks import ranks_below, run_with_kills, torchrun_of_tests
+from killed_ranks import mpirun_of_tests, ranks_below, run_with_kills, torchrun_of_tests
 from slurm_cluster import SlurmCluster
 from slurm_cluster import why_not as why_no_slurm
 from tiny_runs import TinyRuns, environment, losses_by_step, starts, wait_for
@@ -21,14 +20,6 @@ TOLERANCE = 1e-5  # relative; other ranks add up in another order, no more
 @pytest.fixture(scope="module")
 def runs(wmtp, tmp_path_factory):
     return TinyRuns(wmtp, tmp_path_factory.mktemp("launchers"), steps=STEPS, every=5)
-
-
-def mpirun(world, *flags):
-    """argv of it, or a skip. As root it asks for two variables, and for a word where there are fewer cores than ranks."""
-    if not shutil.which("mpirun"):
-        pytest.skip("no mpirun: tools/setup --python installs it")
-    return ["env", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "mpirun", "-np", str(world),
-            "--oversubscribe", "--bind-to", "none", *flags]
 
 
 def torchrun(world, restarts=0):
@@ -53,7 +44,7 @@ def test_mpirun(runs, meeting):
     """It starts nothing again: the same command goes on after a kill and after a stop."""
     name = f"mpi-{len(meeting)}"
     runs.run(f"calm-{name}", ranks=2, **KEYS)
-    argv = [*mpirun(2, *meeting), *runs.command(name, **KEYS)]
+    argv = [*mpirun_of_tests(2, *meeting), *runs.command(name, **KEYS)]
     for end in ("kill", "stop"):
         before = max(runs.steps(name), default=0)
         process = subprocess.Popen(argv, env=environment("step.begin:nth=1+=sleep:50"), stdout=subprocess.PIPE,
@@ -94,7 +85,7 @@ def test_from_four_ranks_to_two_to_three_by_three_launchers(runs):
         env = {**cluster.environment, **environment("step.begin:nth=1+=sleep:100")}
         run_until_stopped(runs, "moved", [*srun, *command], env)
     run_until_stopped(runs, "moved", [*torchrun(2), *command], environment("step.begin:nth=1+=sleep:100"))
-    done = subprocess.run([*mpirun(3), *command], env=environment(), capture_output=True, text=True, timeout=120)
+    done = subprocess.run([*mpirun_of_tests(3), *command], env=environment(), capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     found = starts(runs, "moved")
     assert [(start["source"], start["world"]) for start in found] == [("slurm", 4), ("torchrun", 2), ("openmpi", 3)]

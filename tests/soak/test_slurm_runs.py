@@ -5,7 +5,7 @@ import signal
 
 import pytest
 from history import content_hash
-from killed_ranks import torchrun_of_tests
+from killed_ranks import mpirun_of_tests, torchrun_of_tests
 from slurm_cluster import QWEN3, SlurmCluster, why_not
 from tiny_runs import TinyRuns, losses_by_step, starts, wait_for
 
@@ -118,3 +118,17 @@ def test_torchrun_on_each_node(cluster, runs):
     cluster.call("scancel", "--batch", "--signal=USR1", job)
     assert_ended_as_calm(cluster, runs, "torchrun", job)
     assert {start["source"] for start in starts(runs, "torchrun")} == {"torchrun"}
+
+
+def test_mpirun_inside_a_job(cluster, runs):
+    """Its daemons are a step of one task a node, whose variables the ranks have, too."""
+    runs.run("calm-4", ranks=4, **QWEN3)
+    script = runs.folder / "mpirun.sbatch"
+    script.write_text('#!/bin/bash\nexec "$@"\n')
+    job = cluster.submit(script, *mpirun_of_tests(4, "--map-by", "node", "-x", "MASTER_ADDR=n1", "-x", "MASTER_PORT=29653"),
+                         *runs.command("mpirun", **QWEN3), flags=["--nodes=2", "--ntasks-per-node=2"],
+                         output=runs.folder / "mpirun.out")
+    assert cluster.wait_for(job)["JobState"] == "COMPLETED", (runs.folder / "mpirun.out").read_text()
+    (start,) = starts(runs, "mpirun")
+    assert (start["source"], start["world"], start["job"]) == ("openmpi", 4, job)
+    assert content_hash(runs.checkpoint("mpirun", STEPS)) == content_hash(runs.checkpoint("calm-4", STEPS))
