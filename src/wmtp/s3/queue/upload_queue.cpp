@@ -154,11 +154,11 @@ bool UploadQueue::wait_until_empty(std::chrono::milliseconds limit,
   const auto is_idle = [this] { return items_.empty() && !active_; };
   std::unique_lock lock(mutex_);
   while (!is_idle()) {
-    if (!session_ || Clock::now() - begun >= limit) return items_.empty();
+    if (!session_ || Clock::now() - begun >= limit) return is_idle();
     lock.unlock();
     const bool over = is_over();  // not under the mutex: it may take its time
     lock.lock();
-    if (over) return items_.empty();
+    if (over) return is_idle();
     changed_.wait_for(lock, kLook, is_idle);
   }
   return true;
