@@ -90,7 +90,8 @@ S3Uri parse_s3_uri(std::string_view text) {
 
 void check_bucket_name(std::string_view name) {
   if (name.empty())
-    throw Error(ErrorKind::config, "s3", "no bucket is named", "set storage.s3.bucket");
+    throw Error(ErrorKind::config, "s3", "no bucket is named",
+                "set storage.s3.bucket, or name it as in s3://bucket/prefix");
   if (const std::string_view rule = broken_bucket_rule(name); !rule.empty())
     throw Error(ErrorKind::config, "s3",
                 fmt::format("\"{}\" is no name of a bucket: it {}", printable(name), rule),
