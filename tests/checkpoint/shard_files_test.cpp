@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "support/crash_store.h"
 #include "support/expect_error.h"
 #include "wmtp/checkpoint/save/save.h"
@@ -47,6 +49,37 @@ TEST(ShardFiles, BoxesOfTheFormatsExample) {
   EXPECT_EQ(header.metadata.at("format"), "pt");
   EXPECT_EQ(header.metadata.at("DCP_VERSION"), "1.0");
   EXPECT_EQ(header.metadata.at("DCP_SHARDING_INFO"), R"({"m": {"saved_offsets": [3, 5]}})");
+}
+
+TEST(ShardFiles, ValuesThatAreReadWhileTheyAreWrittenMakeTheSameFiles) {
+  CrashStore store;
+  constexpr std::int64_t kRows = 400, kColumns = 1001;  // more than a block, and not a whole number
+  std::vector<std::byte> values(kRows * kColumns * 4);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::byte>(i * 7 + i / 3);
+  const layout::Range range{3, kRows * kColumns - 5};
+  const auto mine =
+      std::span<const std::byte>(values).subspan(12, static_cast<std::size_t>(range.size()) * 4);
+  TensorPiece held{"m", storage::StoredDtype::F32, {kRows, kColumns}, range, mine};
+  TensorPiece read = held;
+  read.bytes = {};
+  read.read = [mine](std::uint64_t first, std::span<std::byte> out) {
+    std::ranges::copy(mine.subspan(first, out.size()), out.begin());
+  };
+  std::vector<std::vector<FileRecord>> records;
+  for (const TensorPiece& piece : {held, read}) {
+    const std::filesystem::path folder = piece.read ? "/read" : "/held";
+    store.create_folder(folder);
+    store.create_folder(folder / "model");
+    records.push_back(write_shards({store, folder, 0}, std::span(&piece, 1), {}));
+  }
+  ASSERT_EQ(records[0].size(), records[1].size());
+  for (std::size_t i = 0; i < records[0].size(); ++i) {
+    EXPECT_EQ(records[0][i].sha256, records[1][i].sha256);
+    EXPECT_EQ(records[0][i].crc32c, records[1][i].crc32c);
+    EXPECT_EQ(store.bytes("/held/" + records[0][i].path),
+              store.bytes("/read/" + records[1][i].path));
+  }
+  EXPECT_EQ(bytes_of(std::span(&read, 1)), mine.size());
 }
 
 TEST(ShardFiles, WhatPythonCannotReadIsRefused) {

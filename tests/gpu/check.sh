@@ -20,6 +20,7 @@ part kernels env WMTP_TEST_CUDA=1 "$bundle/bin/kernels_test" --gtest_brief=1 --g
 part shapes "$here/shapes.sh" "$bundle" "$out"
 part nccl_conformance env WMTP_TEST_CUDA=1 "$bundle/bin/comm_test" --gtest_brief=1 --gtest_filter=NcclOnGpu.*
 part parity python3 "$here/parity.py" "$bundle" "$(mktemp -d)"
+part saves "$here/saves.sh" "$bundle"
 part system "$here/system.sh" "$bundle" "$out"
 part step_variants python3 "$here/step_variants.py" "$bundle"
 part comm_figures python3 "$here/comm_figures.py" "$bundle"

@@ -28,10 +28,32 @@ constexpr std::size_t kHashPieceBytes = std::size_t{4} << 20;
 
 using CheckCancelled = std::function<void()>;
 
+std::uint64_t piece_bytes(const TensorPiece& piece) {
+  return static_cast<std::uint64_t>(piece.range.size()) * storage::bits_of(piece.dtype) / 8;
+}
+
+// A part of a piece's bytes, a block at a time, wherever they are.
+struct Content {
+  const TensorPiece* piece;
+  std::uint64_t first, size;  // within the piece
+
+  template <class Take>
+  void for_each_block(std::size_t block_bytes, Take&& take) const {
+    std::vector<std::byte> copy;
+    if (piece->read) copy.resize(std::min<std::uint64_t>(block_bytes, size));
+    for (std::uint64_t done = 0; done < size;) {
+      const auto num = static_cast<std::size_t>(std::min<std::uint64_t>(block_bytes, size - done));
+      if (piece->read) piece->read(first + done, std::span(copy).first(num));
+      take(piece->read ? Bytes(copy).first(num) : piece->bytes.subspan(first + done, num));
+      done += num;
+    }
+  }
+};
+
 struct Box {
   const TensorPiece* piece;
   layout::RowBox place;
-  Bytes bytes;
+  Content content;
 };
 
 bool is_floating(storage::StoredDtype dtype) {
@@ -45,10 +67,10 @@ std::map<int, std::vector<Box>> boxes_by_kind(std::span<const TensorPiece> piece
     const std::size_t item = storage::bits_of(piece.dtype) / 8;
     const layout::ParamSpec param{.name = piece.name, .shape = piece.shape};
     for (layout::RowBox& place : layout::row_boxes(param, piece.range)) {
-      const auto begin = static_cast<std::size_t>(place.in_param.begin - piece.range.begin) * item;
-      const Bytes bytes =
-          piece.bytes.subspan(begin, static_cast<std::size_t>(place.in_param.size()) * item);
-      kinds[place.kind].push_back({&piece, std::move(place), bytes});
+      const auto begin =
+          static_cast<std::uint64_t>(place.in_param.begin - piece.range.begin) * item;
+      const auto size = static_cast<std::uint64_t>(place.in_param.size()) * item;
+      kinds[place.kind].push_back({&piece, std::move(place), {&piece, begin, size}});
     }
   }
   return kinds;
@@ -77,24 +99,22 @@ struct PlannedFile {
   std::future<std::string> sha256 = {};
 };
 
-std::string hash_of(const std::string& header, const std::vector<Bytes>& content,
+std::string hash_of(const std::string& header, const std::vector<Content>& contents,
                     const CheckCancelled& check_cancelled) {
   Sha256 hash;
   hash.update(header);
-  for (Bytes bytes : content)
-    while (!bytes.empty()) {
+  for (const Content& content : contents)
+    content.for_each_block(kHashPieceBytes, [&](Bytes block) {
       check_cancelled();
-      const Bytes piece = bytes.first(std::min(bytes.size(), kHashPieceBytes));
-      hash.update(piece);
-      bytes = bytes.subspan(piece.size());
-    }
+      hash.update(block);
+    });
   return to_hex(hash.finish());
 }
 
-std::future<std::string> begin_hash(std::string header, std::vector<Bytes> content,
+std::future<std::string> begin_hash(std::string header, std::vector<Content> contents,
                                     std::uint64_t num_bytes, CheckCancelled check_cancelled) {
   const auto policy = num_bytes < kThreadedHashBytes ? std::launch::deferred : std::launch::async;
-  return std::async(policy, hash_of, std::move(header), std::move(content),
+  return std::async(policy, hash_of, std::move(header), std::move(contents),
                     std::move(check_cancelled));
 }
 
@@ -111,16 +131,20 @@ class ShardFile {
     file_->expect(total_bytes);
   }
 
-  std::uint32_t write(Bytes bytes) {
+  std::uint32_t write(const Content& content) {
     std::uint32_t crc = 0;
-    while (!bytes.empty()) {
+    content.for_each_block(kWritePieceBytes, [&](Bytes block) {
       check_cancelled_();
-      const Bytes block = bytes.first(std::min(bytes.size(), kWritePieceBytes));
       crc = crc32c(block, crc);
       write_block(block);
-      bytes = bytes.subspan(block.size());
-    }
+    });
     return crc;
+  }
+
+  std::uint32_t write(const std::string& header) {
+    TensorPiece text;
+    text.bytes = std::as_bytes(std::span(header.data(), header.size()));
+    return write(Content{&text, 0, header.size()});
   }
 
   void finish() {
@@ -163,23 +187,22 @@ PlannedFile plan_hashed(std::string name, const std::vector<Box>& boxes,
   file.record.bytes = file.plan.header.size() + file.plan.data_bytes;
   std::map<std::string_view, const Box*> by_name;
   for (const Box& box : boxes) by_name[box.piece->name] = &box;
-  std::vector<Bytes> content;
+  std::vector<Content> contents;
   for (const storage::StoredTensor& tensor : file.plan.tensors) {
     file.boxes.push_back(by_name.at(tensor.name));
-    content.push_back(file.boxes.back()->bytes);
+    contents.push_back(file.boxes.back()->content);
   }
   file.sha256 =
-      begin_hash(file.plan.header, std::move(content), file.record.bytes, check_cancelled);
+      begin_hash(file.plan.header, std::move(contents), file.record.bytes, check_cancelled);
   return file;
 }
 
 void write_file(const ShardContext& context, const std::filesystem::path& path, PlannedFile& file) {
   ShardFile out(context.files, path, file.record.bytes, context.check_cancelled);
-  const std::string& header = file.plan.header;
-  file.record.crc32c = out.write(std::as_bytes(std::span(header.data(), header.size())));
+  file.record.crc32c = out.write(file.plan.header);
   for (const Box* box : file.boxes)
     file.record.boxes.push_back(
-        {box->piece->name, box->place.offsets, box->place.shape, out.write(box->bytes)});
+        {box->piece->name, box->place.offsets, box->place.shape, out.write(box->content)});
   out.finish();
 }
 
@@ -195,8 +218,7 @@ void check_pieces(std::span<const TensorPiece> pieces) {
     WMTP_CHECK(0 <= piece.range.begin && piece.range.begin < piece.range.end &&
                    piece.range.end <= storage::numel(piece.shape),
                who + ": its range");
-    WMTP_CHECK(piece.bytes.size() ==
-                   static_cast<std::size_t>(piece.range.size()) * storage::bits_of(piece.dtype) / 8,
+    WMTP_CHECK(piece.read ? piece.bytes.empty() : piece.bytes.size() == piece_bytes(piece),
                who + ": its bytes");
     WMTP_CHECK(names.insert(piece.name).second, who + ": a rank has one stretch of a tensor");
   }
@@ -210,7 +232,7 @@ TensorTable table_of(std::span<const TensorPiece> pieces) {
 
 std::uint64_t bytes_of(std::span<const TensorPiece> pieces) {
   std::uint64_t sum = 0;
-  for (const TensorPiece& piece : pieces) sum += piece.bytes.size();
+  for (const TensorPiece& piece : pieces) sum += piece_bytes(piece);
   return sum;
 }
 

@@ -2,6 +2,7 @@
 // kind of box (layout::row_boxes), each with its place in the whole in DCP_SHARDING_INFO.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <span>
@@ -14,13 +15,18 @@
 
 namespace wmtp::checkpoint {
 
-// A stretch of one tensor. The caller keeps the bytes as they are until the save has ended.
+// The bytes of a piece from `first` on, into `out`. Called by several threads at once.
+using ReadBytes = std::function<void(std::uint64_t first, std::span<std::byte> out)>;
+
+// A stretch of one tensor. The caller keeps its values as they are until the save has ended.
 struct TensorPiece {
   std::string name;
   storage::StoredDtype dtype = storage::StoredDtype::F32;
   std::vector<std::int64_t> shape;   // of the whole tensor
   layout::Range range;               // elements, row-major
   std::span<const std::byte> bytes;  // BORROWED; exactly those elements
+  // Instead of `bytes` where the values are not in host memory; each is asked for twice, in blocks.
+  ReadBytes read = {};
 };
 
 // REQUIRES floating-point tensors of rank 1 or 2 without empty extents, names unique, bytes of the

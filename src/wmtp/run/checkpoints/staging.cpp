@@ -1,9 +1,8 @@
 #include "wmtp/run/checkpoints/staging.h"
 
 #include <ATen/ops/empty.h>
-#include <fmt/format.h>
+#include <ATen/ops/from_blob.h>
 
-#include "wmtp/core/error.h"
 #include "wmtp/core/failpoint.h"
 #include "wmtp/tensor/cuda_plugin.h"
 #include "wmtp/weights/safetensors_tensor.h"
@@ -21,13 +20,21 @@ std::int64_t staged_bytes(const StatePiece& piece) {
   return static_cast<std::int64_t>(piece.values.nbytes());
 }
 
+// Of `place` where it is on the host; otherwise to be read from there.
 checkpoint::TensorPiece piece_at(const StatePiece& piece, const Tensor& place) {
-  return {piece.name,
-          weights::to_stored(piece.values.scalar_type()),
-          piece.shape,
-          piece.in_param,
-          {static_cast<const std::byte*>(place.const_data_ptr()),
-           static_cast<std::size_t>(staged_bytes(piece))}};
+  checkpoint::TensorPiece found{
+      piece.name, weights::to_stored(piece.values.scalar_type()), piece.shape, piece.in_param, {}};
+  if (place.is_cpu())
+    found.bytes = {static_cast<const std::byte*>(place.const_data_ptr()),
+                   static_cast<std::size_t>(staged_bytes(piece))};
+  else
+    found.read = [values = place.view({-1}).view(at::kByte)](std::uint64_t first,
+                                                             std::span<std::byte> out) {
+      const auto size = static_cast<std::int64_t>(out.size());
+      at::from_blob(out.data(), {size}, at::kByte)
+          .copy_(values.narrow(0, static_cast<std::int64_t>(first), size));
+    };
+  return found;
 }
 
 }  // namespace
@@ -57,12 +64,6 @@ StagingArena::Staged StagingArena::stage(const std::vector<StatePiece>& pieces,
   optim_.clear();
   borrowed_.clear();
   const bool copies = reserve(needed, on_gpu, budget_bytes);
-  if (!copies && on_gpu)
-    throw Error(ErrorKind::io, "checkpoint",
-                fmt::format("the state of {} bytes cannot be copied from the GPU: host memory has "
-                            "{} bytes for it",
-                            needed, budget_bytes),
-                "free host memory, or run fewer ranks on a machine");
   std::int64_t at = 0;
   for (const StatePiece& piece : pieces) {
     auto& part = piece.part == checkpoint::Part::model ? model_ : optim_;

@@ -13,8 +13,8 @@ class StagingArena {
   enum class Staged { copied, borrowed };
 
   // BLOCKS until every value is copied: what is written are the values of this call. Where the copy
-  // does not fit into `budget_bytes` of host memory, state on the host is borrowed as it is: it
-  // must not change until it is written. State on a GPU has to be copied: Error io.
+  // does not fit into `budget_bytes` of host memory, the state is borrowed as it is, and must not
+  // change until it is written; from a GPU it is then read in blocks while it is written.
   Staged stage(const std::vector<StatePiece>& pieces, std::int64_t budget_bytes);
 
   // Of the last stage(); BORROWS the arena until the next one.
