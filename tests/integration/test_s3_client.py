@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from s3_probe import decoded, s3_probes
+from s3_probe import S3Probe, decoded, s3_probes
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support/servers"))
 
@@ -94,6 +94,23 @@ def test_names_with_odd_characters(probe, boto, prefix):
     assert [one[1:3] for one in listed.objects] == [[one["Size"], one["ETag"].strip('"')] for one in theirs]
     assert all(abs(one[3] - time.time()) < 600 for one in listed.objects)
     assert "more than 1024 bytes" in probe.ask("put", name="x" * 1024, body="").text
+
+
+def test_buckets_as_hosts_of_their_own(wmtp, ceph, gateway, boto, prefix, tmp_path):
+    """http://BUCKET.localhost:PORT/KEY, which the gateway takes apart; only a list of hosts of the probe's own knows the name."""
+    hosts, wrapper = tmp_path / "hosts", tmp_path / "probe"
+    hosts.write_text(f"127.0.0.1 localhost {BUCKET}.localhost\n")
+    wrapper.write_text(f'#!/bin/sh\nexec unshare -m sh -c \'mount --bind "{hosts}" /etc/hosts && exec "{wmtp.binary.parent}/wmtp_s3_probe"\'\n')
+    wrapper.chmod(0o755)
+    probe = S3Probe(str(wrapper), {**gateway, "HOME": "/nonexistent", "AWS_ENDPOINT_URL_S3": ceph.url.replace("127.0.0.1", "localhost")})
+    try:
+        assert probe.ask(options=options(prefix, addressing="virtual", allow_http=True)).text is None
+        for name in ("plain", "a b+c%20d/\u00fc"):
+            assert probe.ask("put", name=name, body=b"bytes").text is None
+            assert stored(boto, f"{prefix}/{name}") == b"bytes"
+            assert probe.ask("get", name=name).body == b"bytes"
+    finally:
+        probe.kill()
 
 
 def test_lists_come_in_pages_and_folders(probe, boto, prefix):
