@@ -104,7 +104,7 @@ def test_buckets_as_hosts_of_their_own(wmtp, ceph, gateway, boto, prefix, tmp_pa
     wrapper.chmod(0o755)
     probe = S3Probe(str(wrapper), {**gateway, "HOME": "/nonexistent", "AWS_ENDPOINT_URL_S3": ceph.url.replace("127.0.0.1", "localhost")})
     try:
-        assert probe.ask(options=options(prefix, addressing="virtual", allow_http=True)).text is None
+        assert probe.ask(options=options(prefix, path_style=False, allow_http=True)).text is None
         for name in ("plain", "a b+c%20d/\u00fc"):
             assert probe.ask("put", name=name, body=b"bytes").text is None
             assert stored(boto, f"{prefix}/{name}") == b"bytes"
