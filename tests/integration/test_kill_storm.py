@@ -15,9 +15,10 @@ import pytest
 from history import History, newest, retained
 from tiny_runs import TinyRuns, children, events, state_hash
 
-SOAK = int(os.environ.get("WMTP_SOAK", "1"))  # 20: 1,000 kills
-RANKS = (2, 3)                                # of each storm; at the same time: a restart waits for a second
-KILLS = 25 * min(SOAK, 20)                    # each
+SOAK = int(os.environ.get("WMTP_SOAK", "1"))  # 20: 1,020 kills
+GROUPS = {"distributed__fsdp__sharding_strategy": "HYBRID_SHARD", "distributed__fsdp__shard_group_size": 2}
+STORMS = ((2, {}), (3, {}), (4, GROUPS))      # ranks and keys; at the same time: a restart waits for a second
+KILLS = 17 * min(SOAK, 20)                    # each
 STEPS = 16 * KILLS                            # of which a kill lets pass 20 at most, 11 on average
 EVERY = 2
 
@@ -25,9 +26,9 @@ EVERY = 2
 class Storm(threading.Thread):
     """One launch that goes on by itself, and what it was seen to say and to leave on disk."""
 
-    def __init__(self, runs, ranks):
+    def __init__(self, runs, ranks, keys):
         super().__init__()
-        self.runs, self.ranks, self.name_, self.random = runs, ranks, f"storm{ranks}", random.Random(ranks)
+        self.runs, self.ranks, self.keys, self.name_, self.random = runs, ranks, keys, f"storm{ranks}", random.Random(ranks)
         self.logs = runs.folder / f"{self.name_}-logs"
         self.kills, self.told, self.seen, self.text, self.failure = 0, 0, [], "", None
 
@@ -40,7 +41,7 @@ class Storm(threading.Thread):
     def storm(self):
         # A step takes 15 ms and more, so that kills meet all its phases.
         process = self.runs.start(self.name_, ranks=self.ranks, restarts=1000, log_dir=self.logs,
-                                  failpoint="step.begin:nth=1+=sleep:15", training__log_interval=1)
+                                  failpoint="step.begin:nth=1+=sleep:15", training__log_interval=1, **self.keys)
         reader = threading.Thread(target=self.read, args=(process,))
         reader.start()
         killed = set()
@@ -98,11 +99,11 @@ def test_fifty_kills_change_nothing(wmtp, tmp_path):
     if not wmtp.json("version")["features"]["failpoints"]:
         pytest.skip("a release build")
     runs = TinyRuns(wmtp, tmp_path, steps=STEPS, every=EVERY)
-    storms = [Storm(runs, ranks) for ranks in RANKS]
+    storms = [Storm(runs, ranks, keys) for ranks, keys in STORMS]
     for storm in storms:
         storm.start()
     try:
-        histories = [History(runs, f"calm{ranks}", ranks=ranks) for ranks in RANKS]
+        histories = [History(runs, f"calm{ranks}", ranks=ranks, **keys) for ranks, keys in STORMS]
     finally:
         for storm in storms:
             storm.join()

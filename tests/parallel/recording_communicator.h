@@ -24,6 +24,10 @@ class RecordingCommunicator : public comm::Communicator {
   explicit RecordingCommunicator(int rank = 0, int world = 2)
       : Communicator({"recording", rank, world, c10::Device(c10::DeviceType::CPU)}),
         events_(std::make_shared<std::vector<Event>>()) {}
+  // Writes into the same book as `with`.
+  RecordingCommunicator(int rank, int world, const RecordingCommunicator& with)
+      : Communicator({"recording", rank, world, c10::Device(c10::DeviceType::CPU)}),
+        events_(with.events_) {}
   std::string_view backend() const override { return "recording"; }
   void abort() noexcept override {}
 

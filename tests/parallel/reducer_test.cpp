@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "parallel/block_units.h"
@@ -24,9 +25,15 @@ class ReducerTest : public ::testing::Test {
   void make(const ParallelOptions& options, const std::vector<layout::UnitSpec>& units,
             int rank = 0, int world = 2) {
     reducer_.reset();
-    group_ = std::make_unique<RecordingCommunicator>(rank, world);
-    states_ = make_unit_states(units, options, {rank, world});
-    reducer_ = std::make_unique<Reducer>(states_, options, *group_);
+    const Placement place = placement_of(options, rank, world);
+    const int shards = place.shard_world, replicas = place.num_replicas();
+    group_ = std::make_unique<RecordingCommunicator>(place.shard_rank(), shards);
+    replicas_ = std::make_unique<RecordingCommunicator>(place.replica(), replicas, *group_);
+    states_ = make_unit_states(units, options, place);
+    auto* within = shards > 1 ? group_.get() : nullptr;
+    reducer_ = std::make_unique<Reducer>(
+        states_, options,
+        comm::ShardGroups{within, within, replicas > 1 ? replicas_.get() : nullptr});
   }
   void make(const ParallelOptions& options = {}) { make(options, make_units()); }
 
@@ -56,7 +63,7 @@ class ReducerTest : public ::testing::Test {
     return kinds;
   }
 
-  std::unique_ptr<RecordingCommunicator> group_;
+  std::unique_ptr<RecordingCommunicator> group_, replicas_;  // in one book
   std::vector<UnitState> states_;
   std::unique_ptr<Reducer> reducer_;
 };
@@ -185,6 +192,46 @@ TEST_F(ReducerTest, ReplicasAddInPlaceAndReduceOnceAStep) {
       expect_sums(11);
     }
   }
+}
+
+// Six ranks in groups of two. A shard (half of the unit) crosses to the other groups when the next
+// unit is closed, and is waited for when the second after it crosses.
+TEST_F(ReducerTest, ShardsCrossToTheOtherGroupsBehindTheNextUnits) {
+  ParallelOptions options;
+  options.strategy = Strategy::hybrid_shard;
+  options.shard_group_size = 2;
+  make(options, make_units(), /*rank=*/3, /*world=*/6);
+  EXPECT_EQ(reducer_->buffer_bytes(), kRootBytes + 2 * kLargestBytes);
+  reducer_->begin_step();
+  backward(/*last=*/true);
+  EXPECT_EQ(story(),
+            "+1280 +1024 -1280 +640 +768 -1024 +512 +512 -768 -640 +384 +256 -512 -512 +256");
+  reducer_->finish();
+  EXPECT_EQ(story(), "-256 -384 +128 -128 -256");
+  expect_sums(3);  // of three groups of two
+}
+
+// Once a step, with the micro-batches before it; also where a copy crosses, in fewer bits.
+TEST_F(ReducerTest, ShardsCrossOnceAStep) {
+  ParallelOptions options;
+  options.strategy = Strategy::hybrid_shard;
+  options.shard_group_size = 2;
+  for (const bool no_sync : {false, true})
+    for (const DType wire : {kFloat32, kBFloat16}) {
+      options.no_sync = no_sync;
+      options.reduce_dtype = wire;
+      make(options, make_units(), 0, 4);
+      for (int step = 0; step < 2; ++step) {
+        reducer_->begin_step();
+        backward(/*last=*/false, 1);
+        backward(/*last=*/true, 10);
+        reducer_->finish();
+        const auto kinds = kinds_started();
+        EXPECT_EQ(std::ranges::count(kinds, "all_reduce"), kBlocks) << no_sync;
+        EXPECT_EQ(std::ranges::count(kinds, "reduce_scatter"), (no_sync ? 1 : 2) * kBlocks);
+        expect_sums(2 * 11);
+      }
+    }
 }
 
 TEST_F(ReducerTest, OneRankNeedsNeitherBuffersNorCollectives) {

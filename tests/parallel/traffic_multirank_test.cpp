@@ -1,4 +1,4 @@
-// How many bytes a step of each strategy moves between two ranks: a law of the units' sizes.
+// How many bytes a step of each strategy moves between ranks: a law of the units' sizes.
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
@@ -42,16 +42,17 @@ void pass(Runtime& runtime, int unit, bool backward) {
   runtime.release(UnitId(unit));
 }
 
-// What a step moves: both groups together.
+// What a step moves: all groups together.
 comm::CollectiveFigures step_figures(comm::ProcessGroupSession& session, Strategy strategy,
                                      int micro_batches) {
   ParallelOptions options;
   options.strategy = strategy;
+  options.shard_group_size = 2;
   options.param_dtype = kBFloat16;
-  Runtime runtime(uneven_units(), options, {&session.gather_group(), &session.reduce_group()});
+  const Groups groups = groups_of(session, options);
+  Runtime runtime(uneven_units(), options, groups);
   runtime.fill([](const layout::ParamSpec&, std::int64_t, const Tensor& out) { out.fill_(1); });
-  session.gather_group().meter().take();
-  session.reduce_group().meter().take();
+  for (comm::Communicator* group : groups.all()) group->meter().take();
   runtime.begin_step();
   for (int m = 0; m < micro_batches; ++m) {
     runtime.begin_micro_batch(/*last=*/m + 1 == micro_batches);
@@ -59,8 +60,8 @@ comm::CollectiveFigures step_figures(comm::ProcessGroupSession& session, Strateg
     for (int u = kUnits - 1; u >= 0; --u) pass(runtime, u, /*backward=*/true);
   }
   runtime.finish_grads();
-  comm::CollectiveFigures figures = session.gather_group().meter().take();
-  figures.add(session.reduce_group().meter().take());
+  comm::CollectiveFigures figures;
+  for (comm::Communicator* group : groups.all()) figures.add(group->meter().take());
   return figures;
 }
 
@@ -92,6 +93,22 @@ TEST(TrafficMultirank, BytesOfAStepFollowFromTheStrategy) {
   EXPECT_EQ(bytes(replicas, CollectiveKind::all_gather), 0);
   EXPECT_EQ(bytes(replicas, CollectiveKind::reduce_scatter), 0);
   EXPECT_EQ(bytes(replicas, CollectiveKind::all_reduce), num_elements(kUnits - 1, 128) * 4);
+  session->finish();
+}
+
+// Two groups of two ranks: as FULL_SHARD on two within a group, and each shard once a step between
+// the groups.
+TEST(TrafficMultirank, GroupsExchangeShardsOnceAStep) {
+  if (!ranks::is_worker()) return ranks::expect_success(ranks::launch_ranks({.ranks = 4}));
+  at::set_num_threads(1);
+  auto session = comm::ProcessGroupSession::start(comm::discover(comm::process_environment()), {});
+  session->connect();
+  const std::int64_t all = num_elements(kUnits - 1, 2 * 128);
+  const auto hybrid = step_figures(*session, Strategy::hybrid_shard, 3);
+  EXPECT_EQ(hybrid.of(CollectiveKind::reduce_scatter).bytes, 3 * all * 4);
+  EXPECT_EQ(hybrid.of(CollectiveKind::reduce_scatter).calls, 3 * kUnits);
+  EXPECT_EQ(hybrid.of(CollectiveKind::all_reduce).bytes, all / 2 * 4);
+  EXPECT_EQ(hybrid.of(CollectiveKind::all_reduce).calls, kUnits);
   session->finish();
 }
 

@@ -41,12 +41,15 @@ std::vector<std::string> fill_with_places(std::vector<UnitState>& states,
 
 TEST(UnitStates, EachRankAsksOnlyForItsPart) {
   const ParallelOptions options = with(Strategy::full_shard);
-  std::vector<UnitState> zero = make_unit_states(mixed_units(), options, {0, 2}),
-                         one = make_unit_states(mixed_units(), options, {1, 2});
+  std::vector<UnitState> zero =
+                             make_unit_states(mixed_units(), options, placement_of(options, 0, 2)),
+                         one =
+                             make_unit_states(mixed_units(), options, placement_of(options, 1, 2));
   // Shards of 256 of 300 trained elements, and of 128 of 200 frozen ones.
-  EXPECT_THAT(fill_with_places(zero, options, {0, 2}),
+  EXPECT_THAT(fill_with_places(zero, options, placement_of(options, 0, 2)),
               ElementsAre("a 0 100", "b 0 156", "f 0 128"));
-  EXPECT_THAT(fill_with_places(one, options, {1, 2}), ElementsAre("b 156 44", "f 128 72"));
+  EXPECT_THAT(fill_with_places(one, options, placement_of(options, 1, 2)),
+              ElementsAre("b 156 44", "f 128 72"));
   ASSERT_EQ(one[0].master.numel(), 256);
   EXPECT_EQ(one[0].master[0].item<double>(), 156);
   EXPECT_EQ(one[0].master[43].item<double>(), 199);
@@ -57,7 +60,8 @@ TEST(UnitStates, EachRankAsksOnlyForItsPart) {
 
 TEST(UnitStates, WhatIsShardedFollowsTheStrategy) {
   const auto sizes = [](Strategy strategy) {
-    const UnitState state = make_unit_states(mixed_units(), with(strategy), {1, 2}).at(0);
+    const UnitState state =
+        make_unit_states(mixed_units(), with(strategy), placement_of(with(strategy), 1, 2)).at(0);
     return std::pair(state.master.numel(), state.frozen.numel());
   };
   EXPECT_EQ(sizes(Strategy::full_shard), std::pair(std::int64_t{256}, std::int64_t{128}));
@@ -68,8 +72,9 @@ TEST(UnitStates, WhatIsShardedFollowsTheStrategy) {
 TEST(UnitStates, ReplicasAreWholeOnEveryRank) {
   const ParallelOptions options = with(Strategy::no_shard);
   for (const int rank : {0, 1}) {
-    std::vector<UnitState> states = make_unit_states(mixed_units(), options, {rank, 2});
-    EXPECT_THAT(fill_with_places(states, options, {rank, 2}),
+    std::vector<UnitState> states =
+        make_unit_states(mixed_units(), options, placement_of(options, rank, 2));
+    EXPECT_THAT(fill_with_places(states, options, placement_of(options, rank, 2)),
                 ElementsAre("a 0 100", "b 0 200", "f 0 200"));
   }
 }
@@ -81,8 +86,9 @@ TEST(UnitStates, OnlyReplicasOfAnotherDtypeHaveACopy) {
     for (const DType dtype : {kFloat32, kBFloat16}) {
       ParallelOptions options = with(strategy);
       options.param_dtype = dtype;
-      std::vector<UnitState> states = make_unit_states(mixed_units(), options, {0, 2});
-      fill_with_places(states, options, {0, 2});
+      std::vector<UnitState> states =
+          make_unit_states(mixed_units(), options, placement_of(options, 0, 2));
+      fill_with_places(states, options, placement_of(options, 0, 2));
       const UnitState& state = states[0];
       EXPECT_EQ(state.compute_dtype, dtype);
       ASSERT_EQ(state.copy.defined(), strategy == Strategy::no_shard && dtype == kBFloat16)
@@ -99,8 +105,8 @@ TEST(UnitStates, GradientsAreWideWhateverTheMasterIs) {
   units[1].full_precision = true;
   ParallelOptions options;
   options.master_dtype = options.param_dtype = kBFloat16;
-  std::vector<UnitState> states = make_unit_states(units, options, {0, 2});
-  fill_with_places(states, options, {0, 2});
+  std::vector<UnitState> states = make_unit_states(units, options, placement_of(options, 0, 2));
+  fill_with_places(states, options, placement_of(options, 0, 2));
   EXPECT_EQ(states[2].master.scalar_type(), kBFloat16);
   EXPECT_EQ(states[2].grad.scalar_type(), kFloat32);
   // Units of full precision keep theirs.
@@ -108,7 +114,8 @@ TEST(UnitStates, GradientsAreWideWhateverTheMasterIs) {
   EXPECT_EQ(states[1].compute_dtype, kFloat32);
   EXPECT_EQ(states[1].master[127].item<double>(), 127);
   options.master_dtype = options.param_dtype = kFloat64;
-  EXPECT_EQ(make_unit_states(units, options, {0, 2})[2].grad.scalar_type(), kFloat64);
+  EXPECT_EQ(make_unit_states(units, options, placement_of(options, 0, 2))[2].grad.scalar_type(),
+            kFloat64);
 }
 
 TEST(UnitStates, FrozenWeightsAreStoredInTheirOwnDtypeAndHaveNoGradient) {
@@ -116,7 +123,8 @@ TEST(UnitStates, FrozenWeightsAreStoredInTheirOwnDtypeAndHaveNoGradient) {
   units[1].full_precision = true;
   ParallelOptions options;
   options.frozen_dtype = kBFloat16;
-  const std::vector<UnitState> states = make_unit_states(units, options, {0, 2});
+  const std::vector<UnitState> states =
+      make_unit_states(units, options, placement_of(options, 0, 2));
   for (const UnitState& state : states) {
     EXPECT_FALSE(state.master.defined());
     EXPECT_FALSE(state.grad.defined());

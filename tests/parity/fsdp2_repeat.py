@@ -1,6 +1,7 @@
 """Repeats a run of wmtp_train_probe in PyTorch FSDP2: same weights, same batches, same optimizer. Under torchrun:
 
-  torchrun --nproc_per_node=2 fsdp2_repeat.py PROBE_DIR PRESET LEARNING_RATE
+  torchrun --nproc_per_node=2 fsdp2_repeat.py PROBE_DIR PRESET LEARNING_RATE [REPLICAS]
+With REPLICAS the ranks are a mesh of so many rows: sharded in a row, replicated over the rows (HSDP).
 Rank 0 writes PROBE_DIR/torch.safetensors (weights after the last step) and PROBE_DIR/torch.json {losses, grad_norms}.
 """
 import json
@@ -31,7 +32,9 @@ def main():
     weights, run = load_file(folder / "start.safetensors"), json.loads((folder / "run.json").read_text())
     model = peer.MtpModel(shape, False)
     model.load_state_dict({a: weights[b] for a, b in names.items()})
-    mesh = init_device_mesh("cpu", (world,))
+    replicas = int(sys.argv[4]) if len(sys.argv) > 4 else 0
+    mesh = (init_device_mesh("cpu", (replicas, world // replicas), mesh_dim_names=("replicate", "shard")) if replicas
+            else init_device_mesh("cpu", (world,)))
     for block in [*model.trunk, *model.heads]:
         fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)

@@ -49,6 +49,13 @@ TEST(ExactResumeMultirank, ThreeCutsOnFourRanks) {
   expect_cuts_on_ranks({{"verifiable", false}}, 16);
 }
 
+TEST(ExactResumeMultirank, CutsInGroupsOfTwoOnFourRanks) {
+  if (!is_worker()) return expect_success(launch_ranks({.ranks = 4, .timeout_s = 600}));
+  expect_cuts_on_ranks(
+      {{"verifiable", true}}, 16,
+      {"distributed.fsdp.sharding_strategy=HYBRID_SHARD", "distributed.fsdp.shard_group_size=2"});
+}
+
 // Every cut on so many ranks under one strategy: the long tier, a case of its own each.
 class ExactResumeCellMultirank : public testing::TestWithParam<std::tuple<const char*, int>> {};
 
@@ -56,8 +63,10 @@ TEST_P(ExactResumeCellMultirank, EveryCut) {
   const auto [strategy, ranks] = GetParam();
   const int every = soak_factor() >= 50 ? 1 : 13;
   if (is_worker())
-    return expect_cuts_on_ranks({{"verifiable", true}}, every,
-                                {fmt::format("distributed.fsdp.sharding_strategy={}", strategy)});
+    return expect_cuts_on_ranks(
+        {{"verifiable", true}}, every,
+        {fmt::format("distributed.fsdp.sharding_strategy={}", strategy),
+         fmt::format("distributed.fsdp.shard_group_size={}", ranks % 2 == 0 ? ranks / 2 : 1)});
   if (!soak()) GTEST_SKIP() << "WMTP_SOAK is not set";
   expect_success(launch_ranks({.ranks = ranks, .timeout_s = 7200}));
   fmt::print("G11: {} cuts of {} on {} ranks go on bit-equal\n", (kTinySteps - 2) / every + 1,
@@ -65,8 +74,8 @@ TEST_P(ExactResumeCellMultirank, EveryCut) {
 }
 
 INSTANTIATE_TEST_SUITE_P(LongTier, ExactResumeCellMultirank,
-                         testing::Combine(testing::Values("NO_SHARD", "SHARD_GRAD_OP",
-                                                          "FULL_SHARD"),
+                         testing::Combine(testing::Values("NO_SHARD", "SHARD_GRAD_OP", "FULL_SHARD",
+                                                          "HYBRID_SHARD"),
                                           testing::Range(1, 5)));
 
 }  // namespace

@@ -146,6 +146,27 @@ TEST(MemoryPlan, FrozenWeightsInTheirOwnDtype) {
   EXPECT_EQ(bytes[1], bytes[0] / 2 + root + 2 * 4 * read.block_parameters());
 }
 
+// A group is a world of its own, but for what crosses to the others in a copy.
+TEST(MemoryPlan, GroupsOfARunNeedWhatTheirOwnWorldWould) {
+  for (const bool is_copied : {false, true}) {
+    MemoryRequest full = seven_b(4);
+    full.other = frozen_request(model::preset("sheared-llama-2.7b"), /*shard=*/true);
+    if (is_copied) full.parallel.reduce_dtype = kBFloat16;
+    MemoryRequest hybrid = full;
+    hybrid.world = 16;
+    hybrid.parallel.strategy = parallel::Strategy::hybrid_shard;
+    hybrid.parallel.shard_group_size = hybrid.other->shard_group_size = 4;
+    const std::int64_t shard = hybrid.model.block_parameters() / 4;
+    EXPECT_EQ(plan_memory(hybrid).state_bytes, plan_memory(full).state_bytes);
+    EXPECT_EQ(plan_memory(hybrid).other_bytes, plan_memory(full).other_bytes);
+    const std::int64_t more = plan_memory(hybrid).total_bytes() - plan_memory(full).total_bytes();
+    if (is_copied)
+      EXPECT_GE(more, 2 * 2 * shard);
+    else
+      EXPECT_EQ(more, 0);
+  }
+}
+
 TEST(MemoryPlan, ActivationsPerTokenOfTheSevenB) {
   const auto config = model::preset("llama-mtp-7b");
   EXPECT_EQ(activation_bytes(config, model::Recompute::block, 2), 8192);

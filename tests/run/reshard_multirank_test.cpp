@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 using parallel::Strategy;
 
 constexpr int kWorlds = 4;
+constexpr int kStrategies = 4;
 constexpr const char* kModel = "law";
 
 // Odd extents: shards end within rows, and padding is everywhere.
@@ -51,9 +52,10 @@ void write_values(const std::string& name, std::int64_t begin, const Tensor& out
 // Writer and reader of a pair have different strategies more often than not; a shift gives them
 // others.
 Strategy strategy_of(int world, bool reads) {
-  constexpr Strategy kAll[] = {Strategy::full_shard, Strategy::no_shard, Strategy::shard_grad_op};
+  constexpr Strategy kAll[] = {Strategy::hybrid_shard, Strategy::full_shard, Strategy::no_shard,
+                               Strategy::shard_grad_op};
   const std::string shift = worker_env("RESHARD_SHIFT");
-  return kAll[(world + (reads ? 1 : 0) + (shift.empty() ? 0 : std::stoi(shift))) % 3];
+  return kAll[(world + (reads ? 1 : 0) + (shift.empty() ? 0 : std::stoi(shift))) % kStrategies];
 }
 
 bool is_tied() {
@@ -66,7 +68,7 @@ struct ReshardingRank {
     session = comm::ProcessGroupSession::start(comm::discover(comm::process_environment()), {});
     session->connect();
   }
-  parallel::Groups groups() { return {&session->gather_group(), &session->reduce_group()}; }
+  parallel::Groups groups() { return groups_of_test(*session); }
   std::unique_ptr<comm::ProcessGroupSession> session;
 };
 
@@ -122,7 +124,7 @@ std::int64_t count_wrong(const layout::BucketPlan& plan, int rank, const Tensor&
 
 std::int64_t count_wrong(training::TrainableModel& model) {
   const parallel::Runtime& runtime = model.runtime();
-  const int rank = runtime.placement().shard_rank(runtime.options().strategy);
+  const int rank = runtime.placement().shard_rank();
   const auto same = [](const std::string& name) { return name; };
   std::int64_t wrong = 0;
   std::size_t trained = 0;
@@ -148,8 +150,9 @@ fs::path folder_of(int world, bool lora) {
   return fs::path(worker_env("RESHARD_DIR")) / ((lora ? "lora-" : "full-") + std::to_string(world));
 }
 
-LawLayout layout_of(Strategy strategy, bool lora) {
-  LawLayout layout{.strategy = strategy, .num_micro_batches = 1};
+LawLayout layout_of(Strategy strategy, int world, bool lora) {
+  LawLayout layout{
+      .strategy = strategy, .shard_group_size = half_of(world), .num_micro_batches = 1};
   if (lora) layout.lora = model::checked({.rank = 3}, odd_config());
   return layout;
 }
@@ -157,7 +160,8 @@ LawLayout layout_of(Strategy strategy, bool lora) {
 void write_as(int world) {
   ReshardingRank rank;
   for (const bool lora : {false, true}) {
-    LawRun run(odd_config(is_tied()), layout_of(strategy_of(world, false), lora), rank.groups());
+    LawRun run(odd_config(is_tied()), layout_of(strategy_of(world, false), world, lora),
+               rank.groups());
     fill_everything(run.model());
     EXPECT_EQ(count_wrong(run.model()), 0);
     run::SavedState state;
@@ -172,7 +176,8 @@ void read_all_as(int world) {
   ReshardingRank rank;
   for (const bool lora : {false, true}) {
     for (int writer = 1; writer <= kWorlds; ++writer) {
-      LawRun run(odd_config(is_tied()), layout_of(strategy_of(world, true), lora), rank.groups());
+      LawRun run(odd_config(is_tied()), layout_of(strategy_of(world, true), world, lora),
+                 rank.groups());
       EXPECT_GT(count_wrong(run.model()), 0) << "the control: a fresh model has other values";
       run::FoundState found = find(folder_of(writer, lora), *rank.session);
       run::restore(found, run.model(), nullptr, {});
@@ -188,8 +193,9 @@ void work() {
   return worker_env("RESHARD_PHASE") == "write" ? write_as(world) : read_all_as(world);
 }
 
-void launch_phase(const TempDir& folder, const std::string& phase, int shift, bool tied) {
-  for (int world = 1; world <= kWorlds; ++world)
+void launch_phase(const TempDir& folder, const std::string& phase, int shift, bool tied,
+                  int first_world = 1) {
+  for (int world = first_world; world <= kWorlds; ++world)
     expect_success(launch_ranks({.ranks = world,
                                  .timeout_s = 300,
                                  .env = {{"RESHARD_DIR", folder.path().string()},
@@ -204,6 +210,7 @@ TEST(ReshardMultirank, SixteenPairsOfWorldSizes) {
   const TempDir folder;
   launch_phase(folder, "write", 0, false);
   launch_phase(folder, "read", 0, false);
+  launch_phase(folder, "read", kStrategies - 1, false, kWorlds);  // two groups read
 }
 
 TEST(ReshardMultirank, EveryPairOfStrategiesTiedOrNotInTheLongTier) {
@@ -211,10 +218,10 @@ TEST(ReshardMultirank, EveryPairOfStrategiesTiedOrNotInTheLongTier) {
   if (soak_factor() == 1) GTEST_SKIP() << "WMTP_SOAK is not set";
   int num_loads = 0;
   for (const bool tied : {false, true})
-    for (int writes = 0; writes < 3; ++writes) {
+    for (int writes = 0; writes < kStrategies; ++writes) {
       const TempDir folder;
       launch_phase(folder, "write", writes, tied);
-      for (int reads = 0; reads < (soak_factor() >= 50 ? 3 : 1); ++reads) {
+      for (int reads = 0; reads < (soak_factor() >= 50 ? kStrategies : 1); ++reads) {
         launch_phase(folder, "read", reads, tied);
         num_loads += 2 * kWorlds * kWorlds;  // whole and with adapters
       }

@@ -99,24 +99,53 @@ TEST(StateCheckMultirank, FrozenWeightsAreCompared) {
         flip_lowest_bit(values, 1);
       });
     } else {  // every rank has its own part
-      EXPECT_EQ(run::replicated_digest(run.model()), 0);
+      EXPECT_EQ(run::replica_digest(run.model(), session->reduce_group()), 0);
     }
   }
   session->finish();
 }
 
-// With three ranks it is known which of them is right.
-void expect_named(std::vector<std::string> overrides, const std::string& message) {
+// Three replicas of two shards each: the shards of one position are compared, trained and frozen.
+TEST(StateCheckMultirank, ReplicasAreComparedByPosition) {
+  if (!is_worker()) return expect_success(launch_ranks({.ranks = 6, .timeout_s = 300}));
+  auto session = joined_session();
+  const parallel::Groups groups{&session->gather_group(), &session->reduce_group(),
+                                session->shard_groups(2)};
+  LawRun run(model::preset("micro"),
+             {.strategy = parallel::Strategy::hybrid_shard,
+              .shard_group_size = 2,
+              .num_micro_batches = 6,
+              .lora = model::LoraConfig{}},
+             groups);
+  run.step();
+  auto check = [&] { run::check_replicated(run.model(), session->reduce_group(), 1); };
+  EXPECT_NO_THROW(check()) << "the control";
+  const std::int64_t before = run::replica_digest(run.model(), session->reduce_group());
+  for (const Tensor& values : {run.frozen(0), run.model().optimizer().exp_avg().front()}) {
+    if (session->rank() == 3) flip_lowest_bit(values, 2);
+    EXPECT_WMTP_ERROR(check(), ErrorKind::numeric,
+                      "step 1: the weights of rank 3 differ from the others'");
+    const std::int64_t after = run::replica_digest(run.model(), session->reduce_group());
+    EXPECT_EQ(after != before, session->rank() == 2 || session->rank() == 3);
+    if (session->rank() == 3) flip_lowest_bit(values, 2);
+  }
+  EXPECT_NO_THROW(check());
+  session->finish();
+}
+
+// With three replicas it is known which of them is right.
+void expect_named(std::vector<std::string> overrides, const std::string& message,
+                  bool lora = true) {
   auto session = joined_session();
   const std::filesystem::path folder = worker_folder();
   if (session->rank() == 0) make_tiny_data(folder);
   session->gather_group().barrier("data");
   failpoint::configure(
       {.spec = "step.weights:rank=1:nth=5=damage", .rank = session->rank(), .log_path = {}});
-  overrides.insert(overrides.end(), {"distributed.fsdp.sharding_strategy=NO_SHARD",
-                                     "checkpoint.save_dir=" + (folder / "saved").string()});
+  overrides.insert(overrides.begin(), "distributed.fsdp.sharding_strategy=NO_SHARD");
+  overrides.insert(overrides.end(), {"checkpoint.save_dir=" + (folder / "saved").string()});
   {
-    TinyRun run(*session, folder, {"baseline", true}, overrides);
+    TinyRun run(*session, folder, {"baseline", lora}, overrides);
     EXPECT_WMTP_ERROR(run.run(), ErrorKind::numeric, message);
   }
   session->gather_group().barrier("ended");
@@ -135,6 +164,14 @@ TEST(StateCheckMultirank, TheDamagedRankIsNamedByTheVoteOfASave) {
   if (!is_worker()) return expect_success(launch_ranks({.ranks = 3, .timeout_s = 300}));
   expect_named({"distributed.state_check_every=0", "checkpoint.save_every_steps=4"},
                "differs on rank 1 of 3");
+}
+
+TEST(StateCheckMultirank, TheDamagedReplicaIsNamedByTheVoteOfASave) {
+  if (!is_worker()) return expect_success(launch_ranks({.ranks = 6, .timeout_s = 300}));
+  expect_named(
+      {"distributed.fsdp.sharding_strategy=HYBRID_SHARD", "distributed.fsdp.shard_group_size=2",
+       "distributed.state_check_every=0", "checkpoint.save_every_steps=4"},
+      "differs on rank 0, 1 of 6", /*lora=*/false);
 }
 
 }  // namespace

@@ -99,7 +99,8 @@ TinyRun::TinyRun(comm::ProcessGroupSession& session, const std::filesystem::path
       session.world(),
       std::int64_t{1} << 34,
       [](const std::string&) -> std::optional<std::string> { return std::nullopt; },
-      session.launch().local_rank == 0};
+      session.launch().local_rank,
+      session.launch().local_world};
   if (session.rank() == 0)
     lock_.emplace(config_.config.checkpoint.save_dir, kTinyName, checkpoint::this_process(id));
   trainer_ = std::make_unique<run::Trainer>(

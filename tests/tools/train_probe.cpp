@@ -25,6 +25,7 @@ using namespace wmtp;
 
 struct Flags {
   std::string preset = "micro", strategy = "FULL_SHARD";
+  int group_size = 1;  // of HYBRID_SHARD
   std::filesystem::path out = "probe";
   int batch = 2, seq = 32, steps = 5;
   double learning_rate = 1e-3;
@@ -46,9 +47,10 @@ void run(const Flags& flags) {
   options.objective = training::make_baseline;
   options.transformer.recompute = model::Recompute::block;
   options.parallel.strategy = parallel::strategy_from_name(flags.strategy);
+  options.parallel.shard_group_size = flags.group_size;
   options.groups.groups = {
       {.name = "policy", .learning_rate = flags.learning_rate, .weight_decay = 0.01}};
-  training::TrainableModel model(options, {&session->gather_group(), &session->reduce_group()});
+  training::TrainableModel model(options, parallel::groups_of(*session, options.parallel));
   model.runtime().fill(models::random_weights(options.model, 3));
   if (session->rank() == 0) std::filesystem::create_directories(flags.out);
   write_state(model.runtime(), flags.out / "start.safetensors");
@@ -91,6 +93,7 @@ int main(int argc, char** argv) {
   CLI::App app("a short sharded run, written out");
   app.add_option("--preset", flags.preset);
   app.add_option("--strategy", flags.strategy);
+  app.add_option("--group-size", flags.group_size);
   app.add_option("--batch", flags.batch);
   app.add_option("--seq", flags.seq);
   app.add_option("--steps", flags.steps);

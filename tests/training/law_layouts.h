@@ -16,6 +16,26 @@ struct NamedLayout {
   bool rerun = true;             // is it equal to the last bit
 };
 
+// Two groups, where the ranks allow.
+inline std::vector<NamedLayout> hybrid_layouts(int world) {
+  const int half = half_of(world);
+  if (half == 1) return {};
+  const LawLayout base{.strategy = parallel::Strategy::hybrid_shard,
+                       .shard_group_size = half,
+                       .num_micro_batches = world};
+  std::vector<NamedLayout> layouts{{"hybrid", base},
+                                   {"hybrid x 3", base},
+                                   {"hybrid recompute block x 3", base},
+                                   {"hybrid no_sync", base},
+                                   {"hybrid prefetch 2", base}};
+  for (std::size_t accumulating : {1, 2, 3})
+    layouts[accumulating].layout.num_micro_batches = 3 * world;
+  layouts[2].layout.recompute = model::Recompute::block;
+  layouts[3].layout.no_sync = true;
+  layouts[4].layout.prefetch = 2;
+  return layouts;
+}
+
 inline std::vector<NamedLayout> all_layouts(int world) {
   using model::Recompute;
   using parallel::Strategy;
@@ -31,6 +51,8 @@ inline std::vector<NamedLayout> all_layouts(int world) {
   layouts.push_back({"no_sync", {.num_micro_batches = 3 * world, .no_sync = true}});
   layouts.push_back({"prefetch 3", {.num_micro_batches = world, .prefetch = 3}});
   layouts.push_back({"prefetch 0", {.num_micro_batches = world, .prefetch = 0}});
+  const auto hybrid = hybrid_layouts(world);
+  layouts.insert(layouts.end(), hybrid.begin(), hybrid.end());
   return layouts;
 }
 

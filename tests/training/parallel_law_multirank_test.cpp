@@ -98,7 +98,7 @@ void on_ranks(const std::function<void(const parallel::Groups&)>& body) {
   at::set_num_threads(1);
   auto session = comm::ProcessGroupSession::start(comm::discover(comm::process_environment()), {});
   session->connect();
-  body({&session->gather_group(), &session->reduce_group()});
+  body(groups_of_test(*session));
   session->check_order();
   session->finish();
 }
@@ -135,6 +135,11 @@ TEST(ParallelLawMultirank, ThreeRanks) {
 }
 TEST(ParallelLawMultirank, FourRanks) {
   law(4);
+}
+
+// Two groups of four.
+TEST(ParallelLawMultirank, EightRanksInGroups) {
+  law(8, hybrid_layouts);
 }
 
 TEST(LoraLawMultirank, OneRank) {

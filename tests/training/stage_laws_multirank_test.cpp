@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "support/multi_process.h"
+#include "support/runs/law_run.h"
 #include "support/tolerance.h"
 #include "training/stage_cases.h"
 #include "wmtp/comm/session.h"
@@ -26,7 +27,7 @@ struct Ranks {
     session = comm::ProcessGroupSession::start(comm::discover(comm::process_environment()), {});
     session->connect();
   }
-  parallel::Groups groups() { return {&session->gather_group(), &session->reduce_group()}; }
+  parallel::Groups groups() { return groups_of_test(*session); }
   std::unique_ptr<comm::ProcessGroupSession> session;
 };
 
@@ -58,7 +59,9 @@ void expect_like_alone(Ranks& ranks, const StageSetup& setup, const StageSteps& 
         << "weights of unit " << u;
 }
 
-void like_alone(int num_ranks) {
+void like_alone(int num_ranks,
+                const std::vector<Strategy>& strategies = {
+                    Strategy::no_shard, Strategy::shard_grad_op, Strategy::full_shard}) {
   if (!is_worker()) return expect_success(launch_ranks({.ranks = num_ranks, .timeout_s = 600}));
   Ranks ranks;
   for (const StageCase& one : stage_cases()) {
@@ -66,11 +69,11 @@ void like_alone(int num_ranks) {
     StageSetup setup = one.setup;
     setup.batch_size = kBatchSize;
     const StageTrace alone = run_alone(setup, steps);
-    for (const auto strategy :
-         {Strategy::no_shard, Strategy::shard_grad_op, Strategy::full_shard}) {
+    for (const auto strategy : strategies) {
       SCOPED_TRACE(one.name + " " + std::string(name_of(strategy)));
       setup.strategy = strategy;
-      setup.shard_frozen = strategy == Strategy::full_shard;
+      setup.shard_group_size = half_of(num_ranks);
+      setup.shard_frozen = strategy == Strategy::full_shard || strategy == Strategy::hybrid_shard;
       expect_like_alone(ranks, setup, steps, alone);
     }
   }
@@ -83,6 +86,10 @@ TEST(StageLawsMultirank, TwoRanks) {
 }
 TEST(StageLawsMultirank, ThreeRanks) {
   like_alone(3);
+}
+
+TEST(StageLawsMultirank, FourRanksInGroups) {
+  like_alone(4, {Strategy::hybrid_shard});
 }
 
 // scope ranks: R ranks of b samples select and whiten like one process of R * b.

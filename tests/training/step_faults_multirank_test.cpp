@@ -26,7 +26,7 @@ struct FaultyRank {
   LawRun run(parallel::Strategy strategy) {
     return LawRun(model::preset("micro"),
                   {.strategy = strategy, .num_micro_batches = session->world()},
-                  {&session->gather_group(), &session->reduce_group()});
+                  groups_of_test(*session));
   }
   std::unique_ptr<comm::ProcessGroupSession> session;
 };
@@ -99,7 +99,7 @@ TEST(StepFaultsMultirank, KilledBeforeApply) {
 TEST(StepFaultsMultirank, UnitsInAnotherOrderAreNamed) {
   if (!is_worker()) return expect_success(launch_ranks({.ranks = 3}));
   FaultyRank rank("");
-  const parallel::Groups groups{&rank.session->gather_group(), &rank.session->reduce_group()};
+  const parallel::Groups groups = groups_of_test(*rank.session);
   parallel::Runtime runtime({{"layers.0", {{"a", {4096}}}}, {"layers.1", {{"b", {4096}}}}}, {},
                             groups);
   runtime.begin_evaluation();

@@ -1,6 +1,5 @@
-#include <iostream>
-
 #include "wmtp/bench/bench.h"
+#include "wmtp/bench/strategy_flags.h"
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/comm/self_test.h"
 
@@ -10,6 +9,7 @@ namespace {
 struct CommFlags {
   std::string device = "auto", backend = "auto";
   std::int64_t max_mib = 256;
+  int group_size = 0;
   bool shared_gpu = false;
 };
 
@@ -22,10 +22,13 @@ int bench_comm(const cli::Session& session, const CommFlags& flags) {
   cli::set_threads(run.launch, 0);
   return cli::run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
     group.connect();
-    const comm::SelfTestResult result = comm::run_collective_self_test(group, flags.max_mib << 20);
+    const comm::SelfTestResult result = comm::run_collective_self_test(
+        group, flags.max_mib << 20,
+        flags.group_size > 0 ? checked_group_size(flags.group_size, group.world()) : 0);
     if (group.rank() != 0) return 0;
     for (const comm::CollectiveTiming& timing : result.timings)
       cli::emit_json("result", {{"collective", timing.collective},
+                                {"over", timing.over},
                                 {"dtype", timing.dtype},
                                 {"backend", result.backend},
                                 {"world", result.world},
@@ -46,6 +49,10 @@ void add_bench_comm(CLI::App& bench, cli::Session& session) {
       "  wmtp launch --nproc 2 -- bench comm --device cpu --backend gloo");
   const auto flags = std::make_shared<CommFlags>();
   command->add_option("--max-mib", flags->max_mib, "Largest tensor")->check(CLI::Range(1, 65536));
+  command
+      ->add_option("--group-size", flags->group_size,
+                   "Also within groups of so many ranks and between them, as HYBRID_SHARD does")
+      ->check(CLI::Range(1, 65536));
   command->add_option("--device", flags->device, "auto, cuda or cpu");
   command->add_option("--backend", flags->backend, "auto, gloo or nccl")
       ->check(CLI::IsMember({"auto", "gloo", "nccl"}));

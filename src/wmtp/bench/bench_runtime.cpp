@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "wmtp/bench/bench.h"
+#include "wmtp/bench/strategy_flags.h"
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/core/time.h"
 #include "wmtp/parallel/runtime.h"
@@ -15,7 +16,8 @@ namespace wmtp::bench {
 namespace {
 
 struct RuntimeFlags {
-  std::string strategy = "FULL_SHARD", device = "cpu", backend = "auto";
+  StrategyFlags strategy;
+  std::string device = "cpu", backend = "auto";
   int units = 32, elements = 64, steps = 200, warm = 10;
 };
 
@@ -101,6 +103,7 @@ void report_runtime(const RuntimeFlags& flags, const parallel::Runtime& runtime,
   };
   cli::emit_json("result", {{"strategy", parallel::name_of(runtime.options().strategy)},
                             {"world", runtime.placement().world},
+                            {"shard_world", runtime.placement().shard_world},
                             {"units", flags.units + 1},
                             {"elements_per_unit", flags.elements},
                             {"steps", flags.steps},
@@ -124,10 +127,9 @@ int bench_runtime(const cli::Session& session, const RuntimeFlags& flags) {
   return cli::run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
     group.connect();
     parallel::ParallelOptions options;
-    options.strategy = parallel::strategy_from_name(flags.strategy);
+    set_strategy(flags.strategy, group.world(), options);
     options.device = device;
-    parallel::Runtime runtime(tiny_units(flags), options,
-                              {&group.gather_group(), &group.reduce_group()});
+    parallel::Runtime runtime(tiny_units(flags), options, parallel::groups_of(group, options));
     for (int i = 0; i < flags.warm; ++i) run_step(runtime, flags.units);
     group.check_order();
     std::vector<StepCost> steps;
@@ -146,7 +148,7 @@ void add_bench_runtime(CLI::App& bench, cli::Session& session) {
       "  wmtp bench runtime\n"
       "  wmtp launch --nproc 2 -- bench runtime --strategy FULL_SHARD");
   const auto flags = std::make_shared<RuntimeFlags>();
-  command->add_option("--strategy", flags->strategy, "FULL_SHARD, SHARD_GRAD_OP or NO_SHARD");
+  add_strategy_flags(*command, flags->strategy);
   command->add_option("--units", flags->units, "Units beside the root")->check(CLI::Range(1, 1024));
   command->add_option("--elements", flags->elements, "Elements of a unit")
       ->check(CLI::PositiveNumber);

@@ -100,7 +100,7 @@ void add_bench_step(CLI::App& bench, cli::Session& session) {
   command->add_option("--seq", flags->seq, "Tokens of a row")->check(CLI::Range(8, 1 << 20));
   command->add_option("--steps", flags->steps, "Timed steps")->check(CLI::PositiveNumber);
   command->add_option("--warm", flags->warm, "Steps before them")->check(CLI::NonNegativeNumber);
-  command->add_option("--strategy", flags->strategy, "FULL_SHARD, SHARD_GRAD_OP or NO_SHARD");
+  add_strategy_flags(*command, flags->strategy);
   command
       ->add_option("--recompute", flags->recompute,
                    "Activations to recompute; auto: the least that fits --memory-gib")

@@ -48,7 +48,7 @@ class SaveBenchmark {
   SaveBenchmark(const CheckpointFlags& flags, comm::ProcessGroupSession& group, c10::Device device)
       : flags_(flags),
         config_(model::preset(flags.preset)),
-        model_(options(device), {&group.gather_group(), &group.reduce_group()}),
+        model_(options(device), parallel::groups_of(group, options(device).parallel)),
         lock_(flags.out, kBenchModel, checkpoint::this_process(run_id())),
         checkpointer_(checkpoint_options(), group) {
     model_.runtime().fill(models::random_weights(config_, 0));

@@ -74,7 +74,7 @@ training::AssembleOptions options_of(const StepFlags& flags, const model::ModelC
   options.model = stage.model(config);
   options.transformer.recompute = recompute_from_name(flags.recompute);
   options.transformer.lora = lora_of(flags, options.model);
-  options.parallel.strategy = parallel::strategy_from_name(flags.strategy);
+  set_strategy(flags.strategy, world, options.parallel);
   options.parallel.param_dtype = dtype_from_name(dtype);
   options.parallel.device = device;
   options.parallel.cpu_offload = flags.offload;
@@ -97,7 +97,7 @@ StepBench::StepBench(const StepFlags& flags, comm::ProcessGroupSession& group, c
       group_(group),
       device_(device),
       options_(options_of(flags, shape_of(flags), device, group.world(), stage_)),
-      model_(options_, {&group.gather_group(), &group.reduce_group()}) {
+      model_(options_, parallel::groups_of(group, options_.parallel)) {
   const auto start = Clock::now();
   model_.runtime().fill(stage_.fill(options_));
   log::info("bench", "{:.1f} million weights drawn in {}",

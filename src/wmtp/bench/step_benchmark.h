@@ -5,14 +5,15 @@
 #include <vector>
 
 #include "wmtp/bench/stage_benchmark.h"
+#include "wmtp/bench/strategy_flags.h"
 #include "wmtp/comm/session.h"
 #include "wmtp/run/plan/fit_memory.h"
 
 namespace wmtp::bench {
 
 struct StepFlags {
-  std::string preset = "small", strategy = "FULL_SHARD", recompute = "none", device = "auto", dtype,
-              rows = "full";
+  StrategyFlags strategy;
+  std::string preset = "small", recompute = "none", device = "auto", dtype, rows = "full";
   std::string backend = "auto", stage = "baseline", precision = "fp32";
   int batch = 4, seq = 512, steps = 10, warm = 2, heads = 0, accumulation = 1, threads = 0;
   int lora_rank = 0;  // 0: every parameter is trained

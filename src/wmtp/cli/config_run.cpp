@@ -28,10 +28,15 @@ RankRun make_run(const comm::LaunchEnv& launch, const config::Config& config) {
   return run;
 }
 
-comm::Facts facts_of(const config::ResolvedConfig& resolved, c10::Device device) {
+comm::Facts facts_of(const config::ResolvedConfig& resolved, const comm::LaunchEnv& launch,
+                     c10::Device device) {
   comm::Facts facts;
   facts.must_agree["wmtp build"] = build_id();
   for (auto& [key, value] : resolved.flat()) facts.config[key] = value;
+  const config::Fsdp& fsdp = resolved.config.distributed.fsdp;
+  if (fsdp.sharding_strategy == config::ShardingStrategy::hybrid_shard && !fsdp.shard_group_size)
+    facts.must_agree["ranks of a node (distributed.fsdp.shard_group_size: null)"] =
+        std::to_string(launch.local_world);
   if (device.is_cuda()) {
     const CudaServices& gpu = cuda_tables().services;
     facts.should_agree["GPU"] = gpu.device_info(device.index()).name;

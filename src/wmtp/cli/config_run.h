@@ -8,8 +8,10 @@ namespace wmtp::cli {
 // The rank's device, meeting place and limits.
 RankRun make_run(const comm::LaunchEnv& launch, const config::Config& config);
 
-// What all ranks must have alike: the build and the configuration.
-comm::Facts facts_of(const config::ResolvedConfig& resolved, c10::Device device);
+// What all ranks must have alike: the build, the configuration, and what it takes from the
+// launcher.
+comm::Facts facts_of(const config::ResolvedConfig& resolved, const comm::LaunchEnv& launch,
+                     c10::Device device);
 
 // A failure before the meeting: meets only to tell the others, so that none waits in vain. Alone it
 // throws `error`.

@@ -19,7 +19,7 @@ struct PlannedPlace {
 
 PlannedPlace planned_place(const config::Config& config, int ranks) {
   PlannedPlace place;
-  place.context.world = ranks;
+  place.context.world = place.context.local_world = ranks;
   place.context.environment = comm::process_environment();
   comm::LaunchEnv launch;
   launch.world = launch.local_world = ranks;
@@ -86,7 +86,7 @@ CheckedRun check_files(const config::ResolvedConfig& resolved, int ranks, bool r
     if (place.limit_known) checked.memory_bytes = place.context.memory_bytes;
   } else {
     run::RunContext context;
-    context.world = ranks;
+    context.world = context.local_world = ranks;
     check = run::check_without_files(config, context);
   }
   checked.outlook = check.outlook;

@@ -82,37 +82,60 @@ double time_ms(Communicator& group, const std::function<void()>& collective) {
   return by_rank_W.max().item<double>();
 }
 
-CollectiveTiming timing(std::string collective, const Tensor& whole, double ms) {
-  const auto bytes = static_cast<std::int64_t>(whole.nbytes());
-  return {std::move(collective), std::string(wmtp::name_of(whole.scalar_type())), bytes, ms,
-          static_cast<double>(bytes) / (ms * 1e6)};
+// The communicators of one set of ranks; without a gather they only sum.
+struct Scope {
+  std::string over;
+  Communicator* gather = nullptr;
+  Communicator* reduce = nullptr;
+};
+
+std::vector<Scope> scopes_of(ProcessGroupSession& session, int group_size) {
+  std::vector<Scope> scopes{{"ranks", &session.gather_group(), &session.reduce_group()}};
+  if (group_size <= 0) return scopes;
+  const ShardGroups groups = session.shard_groups(group_size);
+  if (groups.gather) scopes.push_back({"shard group", groups.gather, groups.reduce});
+  if (groups.replicate) scopes.push_back({"replicas", nullptr, groups.replicate});
+  return scopes;
+}
+
+void time_scope(const Scope& scope, std::int64_t bytes, std::vector<CollectiveTiming>& timings) {
+  Communicator& reduce = *scope.reduce;
+  const std::int64_t part = std::max<std::int64_t>(1, bytes / 4 / reduce.world());
+  const Tensor part_N =
+      at::zeros({part}, c10::TensorOptions().dtype(kFloat32).device(reduce.device()));
+  const Tensor whole_WN = at::zeros({part * reduce.world()}, part_N.options());
+  auto time = [&](std::string collective, Communicator& group, const std::function<void()>& run) {
+    const double ms = time_ms(group, run);
+    const auto size = static_cast<std::int64_t>(whole_WN.nbytes());
+    timings.push_back({std::move(collective), scope.over,
+                       std::string(wmtp::name_of(whole_WN.scalar_type())), size, ms,
+                       static_cast<double>(size) / (ms * 1e6)});
+  };
+  if (Communicator* gather = scope.gather) {
+    time("all_gather", *gather, [&] { gather->all_gather(whole_WN, part_N).wait(); });
+    time("reduce_scatter", reduce, [&] { reduce.reduce_scatter(part_N, whole_WN).wait(); });
+  }
+  time("all_reduce", reduce, [&] { reduce.all_reduce(whole_WN).wait(); });
 }
 
 }  // namespace
 
-SelfTestResult run_collective_self_test(ProcessGroupSession& session, std::int64_t max_bytes) {
-  Communicator& gather = session.gather_group();
-  Communicator& reduce = session.reduce_group();
-  SelfTestResult result{std::string(gather.backend()), session.where(), session.world(), 0, {}};
-  for (Communicator* group : {&gather, &reduce})
+SelfTestResult run_collective_self_test(ProcessGroupSession& session, std::int64_t max_bytes,
+                                        int group_size) {
+  SelfTestResult result{session.backend(), session.where(), session.world(), 0, {}};
+  const std::vector<Scope> scopes = scopes_of(session, group_size);
+  std::vector<Communicator*> groups;
+  for (const Scope& scope : scopes)
+    for (Communicator* group : {scope.gather, scope.reduce})
+      if (group && std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
+  for (Communicator* group : groups)
     for (const DType dtype : {kFloat32, kBFloat16, kFloat64, kInt64})
       for (const std::int64_t num_elements : {1, 1001})
         result.num_checks += check_values(*group, dtype, num_elements);
 
   for (std::int64_t bytes = std::min<std::int64_t>(max_bytes, 64 << 10); bytes <= max_bytes;
        bytes *= 16) {
-    const std::int64_t part = std::max<std::int64_t>(1, bytes / 4 / session.world());
-    const Tensor part_N =
-        at::zeros({part}, c10::TensorOptions().dtype(kFloat32).device(gather.device()));
-    const Tensor whole_WN = at::zeros({part * session.world()}, part_N.options());
-    result.timings.push_back(timing("all_gather", whole_WN, time_ms(gather, [&] {
-                                      gather.all_gather(whole_WN, part_N).wait();
-                                    })));
-    result.timings.push_back(timing("reduce_scatter", whole_WN, time_ms(reduce, [&] {
-                                      reduce.reduce_scatter(part_N, whole_WN).wait();
-                                    })));
-    result.timings.push_back(timing("all_reduce", whole_WN,
-                                    time_ms(reduce, [&] { reduce.all_reduce(whole_WN).wait(); })));
+    for (const Scope& scope : scopes) time_scope(scope, bytes, result.timings);
   }
   return result;
 }

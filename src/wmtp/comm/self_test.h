@@ -10,6 +10,7 @@ namespace wmtp::comm {
 
 struct CollectiveTiming {
   std::string collective = {};  // all_gather, reduce_scatter, all_reduce
+  std::string over = {};        // ranks, shard group, replicas
   std::string dtype = {};
   std::int64_t bytes = 0;  // of the whole (gathered or reduced) tensor
   double best_ms = 0;      // the slowest rank counts
@@ -25,8 +26,10 @@ struct SelfTestResult {
 };
 
 // COLLECTIVE, BLOCKS. REQUIRES connect(). A wrong number is Error comm naming collective, rank and
-// element.
+// element. `group_size` > 0: also within groups of so many ranks and between them, all groups at
+// once, as HYBRID_SHARD uses them; it divides the world.
 SelfTestResult run_collective_self_test(ProcessGroupSession& session,
-                                        std::int64_t max_bytes = std::int64_t{16} << 20);
+                                        std::int64_t max_bytes = std::int64_t{16} << 20,
+                                        int group_size = 0);
 
 }  // namespace wmtp::comm

@@ -63,11 +63,16 @@ std::vector<std::string> ProcessGroupSession::agree(Facts facts, const std::stri
 }
 
 std::unique_ptr<Communicator> ProcessGroupSession::make_group(const std::string& name) {
+  return make_group(name, {rank(), world(), store()});
+}
+
+std::unique_ptr<Communicator> ProcessGroupSession::make_group(const std::string& name,
+                                                              const Membership& place) {
   const GroupSpec spec{name,
-                       rank(),
-                       world(),
+                       place.rank,
+                       place.world,
                        options_.device,
-                       store(),
+                       place.store,
                        std::chrono::hours(1),
                        rendezvous_.local_address,
                        options_.rendezvous.interface.empty() ? launch_.gloo_interface
@@ -89,6 +94,26 @@ void ProcessGroupSession::connect() {
   watchdog_->enter("start", milliseconds(0));
 }
 
+ShardGroups ProcessGroupSession::shard_groups(int size) {
+  WMTP_CHECK(size > 0 && world() % size == 0, "groups of equal size");
+  if (size == world()) return {&gather_group(), &reduce_group(), nullptr};
+  if (size == 1) return {nullptr, nullptr, &reduce_group()};
+  WMTP_CHECK(shard_group_size_ == 0 || shard_group_size_ == size, "one size of groups in a run");
+  if (shard_group_size_ == 0) {
+    const int group = rank() / size, position = rank() % size;
+    const Membership inside{position, size, store().prefixed(fmt::format("shard group {}", group))};
+    const Membership across{group, world() / size,
+                            store().prefixed(fmt::format("position {}", position))};
+    watchdog_->enter("connect", options_.rendezvous.timeout);
+    shard_gather_ = make_group("shard gather", inside);
+    shard_reduce_ = make_group("shard reduce", inside);
+    replicate_ = make_group("replicate", across);
+    watchdog_->enter("start", milliseconds(0));
+    shard_group_size_ = size;
+  }
+  return {shard_gather_.get(), shard_reduce_.get(), replicate_.get()};
+}
+
 Communicator& ProcessGroupSession::gather_group() {
   WMTP_CHECK(gather_ != nullptr, "the groups are not connected");
   return *gather_;
@@ -100,13 +125,18 @@ Communicator& ProcessGroupSession::reduce_group() {
 }
 
 void ProcessGroupSession::check_order() {
-  check_collective_order({&gather_group(), &reduce_group()},
-                         {store(), rank(), world(), options_.agreement_timeout});
+  check_collective_order(groups(), {store(), rank(), world(), options_.agreement_timeout});
+}
+
+std::vector<Communicator*> ProcessGroupSession::groups() const {
+  std::vector<Communicator*> connected;
+  for (const auto* group : {&gather_, &reduce_, &shard_gather_, &shard_reduce_, &replicate_})
+    if (*group) connected.push_back(group->get());
+  return connected;
 }
 
 void ProcessGroupSession::abort_groups() noexcept {
-  if (gather_) gather_->abort();
-  if (reduce_) reduce_->abort();
+  for (Communicator* group : groups()) group->abort();
 }
 
 Failure ProcessGroupSession::broadcast_failure(const Error& error) {
@@ -132,8 +162,8 @@ void ProcessGroupSession::finish() {
   if (finished_) return;
   watchdog_->enter("shutdown", kShutdownLimit);
   if (gather_) gather_->barrier("finish");
-  gather_.reset();
-  reduce_.reset();
+  for (auto* group : {&replicate_, &shard_reduce_, &shard_gather_, &gather_, &reduce_})
+    group->reset();
   watchdog_->say_goodbye();
   finished_ = true;
   if (world() == 1) return watchdog_->enter("finished", milliseconds(0));

@@ -1,6 +1,6 @@
 // Everything one rank needs of the others, for the commands: launch environment, store, watchdog
-// and the two communicators. The order of a start: start() -> agree() -> connect() -> work ->
-// finish().
+// and communicators: two over all ranks, and those of groups of ranks where the model is sharded
+// in groups. The order of a start: start() -> agree() -> connect() -> work -> finish().
 #pragma once
 #include <chrono>
 #include <filesystem>
@@ -32,6 +32,15 @@ struct SessionOptions {
   NcclFactory nccl = nullptr;                      // from the GPU plugin
 };
 
+// The ranks in groups of equal size, contiguous: a communicator of the own group for gathers, one
+// for reductions, and one between the ranks of equal position in all groups. BORROWED from the
+// session; null: nobody else is in it.
+struct ShardGroups {
+  Communicator* gather = nullptr;
+  Communicator* reduce = nullptr;
+  Communicator* replicate = nullptr;
+};
+
 class ProcessGroupSession {
  public:
   // COLLECTIVE, BLOCKS: store, hello, watchdog. A single process costs nothing but an object.
@@ -53,9 +62,13 @@ class ProcessGroupSession {
   void connect();
   Communicator& gather_group();  // REQUIRES connect()
   Communicator& reduce_group();
+  // COLLECTIVE and BLOCKS at the first call with a size between 1 and world(), which connects three
+  // groups; one group of all and groups of one rank are those of connect(). REQUIRES connect(), a
+  // size that divides world(), and the same one in every call.
+  ShardGroups shard_groups(int size);
   // COLLECTIVE, BLOCKS. One more group, e.g. for a background thread; owned by the caller.
   std::unique_ptr<Communicator> make_group(const std::string& name);
-  // COLLECTIVE over the store, BLOCKS: after the first step.
+  // COLLECTIVE over the store, BLOCKS: after the first step. Over all communicators.
   void check_order();
 
   // One code for all: what to leave with after `error`. An error of our own is posted for the
@@ -71,6 +84,12 @@ class ProcessGroupSession {
  private:
   ProcessGroupSession(LaunchEnv launch, SessionOptions options);
   void abort_groups() noexcept;
+  struct Membership {  // of this rank in a group, which meets in a store of its own
+    int rank = 0, world = 1;
+    Store store = {};
+  };
+  std::unique_ptr<Communicator> make_group(const std::string& name, const Membership& place);
+  std::vector<Communicator*> groups() const;  // those that are connected
 
   LaunchEnv launch_;
   SessionOptions options_;
@@ -78,6 +97,8 @@ class ProcessGroupSession {
   Rendezvous rendezvous_;
   std::unique_ptr<Watchdog> watchdog_;
   std::unique_ptr<Communicator> gather_, reduce_;
+  std::unique_ptr<Communicator> shard_gather_, shard_reduce_, replicate_;
+  int shard_group_size_ = 0;  // of the three
   std::optional<Failure> told_;
   bool finished_ = false;
 };

@@ -12,8 +12,8 @@
 
 namespace wmtp::config {
 
-enum class ShardingStrategy { full_shard, shard_grad_op, no_shard };
-WMTP_ENUM_NAMES(ShardingStrategy, "FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD");
+enum class ShardingStrategy { full_shard, shard_grad_op, no_shard, hybrid_shard };
+WMTP_ENUM_NAMES(ShardingStrategy, "FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD");
 enum class ReduceDType { fp32, bf16 };
 WMTP_ENUM_NAMES(ReduceDType, "fp32", "bf16");
 enum class Recompute { none, light, block, automatic };
@@ -35,6 +35,7 @@ struct Prefetch {
 
 struct Fsdp {
   ShardingStrategy sharding_strategy = ShardingStrategy::full_shard;
+  std::optional<std::int64_t> shard_group_size;  // absent: the ranks of a node
   bool mixed_precision = true;
   std::optional<DType> param_dtype;  // see compute_dtypes() in derived.h
   std::optional<ReduceDType> reduce_dtype;

@@ -39,7 +39,7 @@ std::int64_t buffer_numel(const UnitState& state, c10::Device device) {
 }  // namespace
 
 Gatherer::Gatherer(const std::vector<UnitState>& states, const ParallelOptions& options,
-                   comm::Communicator& group)
+                   comm::Communicator* group)
     : states_(states), options_(options), group_(group) {
   std::int64_t slot_numel = 0;
   for (std::size_t u = 0; u < states_.size(); ++u) {
@@ -182,7 +182,7 @@ void Gatherer::fetch(std::size_t unit, Buffer& buffer) {
 comm::Work Gatherer::fetch_bucket(const layout::BucketPlan& plan, const Tensor& shard,
                                   const Tensor& whole, const std::string& unit) {
   const std::int64_t size = plan.shard_numel();
-  const int rank = plan.padded_numel() == size ? 0 : group_.rank();
+  const int rank = plan.padded_numel() == size ? 0 : group_->rank();
   Tensor own = shard;
   if (shard.scalar_type() != whole.scalar_type() || shard.device() != whole.device() ||
       plan.padded_numel() == size) {
@@ -190,7 +190,7 @@ comm::Work Gatherer::fetch_bucket(const layout::BucketPlan& plan, const Tensor& 
     own.copy_(shard, /*non_blocking=*/true);
   }
   if (plan.padded_numel() == size) return {};
-  return group_.all_gather(whole, own, unit);
+  return group_->all_gather(whole, own, unit);
 }
 
 void Gatherer::prefetch(bool backward) {

@@ -21,9 +21,9 @@ struct UnitWeights {
 
 class Gatherer {
  public:
-  // BORROWS states and group. `group` spans the ranks of the shards (world 1: never called).
+  // BORROWS states and group, the ranks of the shards; null where a shard is the whole.
   Gatherer(const std::vector<UnitState>& states, const ParallelOptions& options,
-           comm::Communicator& group);
+           comm::Communicator* group);
 
   // A pass over the model begins (a micro-batch; a validation batch). Passes of one kind acquire
   // alike.
@@ -56,7 +56,7 @@ class Gatherer {
 
   const std::vector<UnitState>& states_;
   ParallelOptions options_;
-  comm::Communicator& group_;
+  comm::Communicator* group_;
   std::vector<Buffer> slots_;
   std::map<std::size_t, Buffer> kept_;
   std::map<int, std::vector<std::size_t>> recorded_;  // pass kind -> units in order of acquisition

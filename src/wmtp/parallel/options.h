@@ -10,14 +10,16 @@ namespace wmtp::parallel {
 
 // NO_SHARD: everything replicated, gradients all-reduced. SHARD_GRAD_OP: parameters gathered once a
 // step, gradients and optimizer sharded. FULL_SHARD: parameters gathered unit by unit, in forward
-// and again in backward.
-enum class Strategy { full_shard, shard_grad_op, no_shard };
+// and again in backward. HYBRID_SHARD: FULL_SHARD within groups of contiguous ranks, replicated
+// across them; one group is FULL_SHARD, groups of one rank are NO_SHARD.
+enum class Strategy { full_shard, shard_grad_op, no_shard, hybrid_shard };
 
 std::string_view name_of(Strategy strategy);         // NO_SHARD, ...
 Strategy strategy_from_name(std::string_view name);  // any case; else Error config
 
 struct ParallelOptions {
   Strategy strategy = Strategy::full_shard;
+  int shard_group_size = 1;       // ranks of a group of HYBRID_SHARD; divides the world
   DType master_dtype = kFloat32;  // of trained weights as the optimizer sees them: fp32, bf16
   DType param_dtype = kFloat32;   // gather and compute
   DType reduce_dtype = kFloat32;  // gradients on the wire
@@ -30,6 +32,24 @@ struct ParallelOptions {
 
   // On a CPU everything is in host memory anyway.
   bool offloads() const { return cpu_offload && device.is_cuda(); }
+  // Frozen weights too are only whole while they are used.
+  bool shards_frozen() const {
+    return strategy == Strategy::full_shard || strategy == Strategy::hybrid_shard;
+  }
 };
+
+// A rank's place among shards and replicas: shard_world contiguous ranks hold everything together,
+// and every such group is a replica of the others. NO_SHARD is sharding over one.
+struct Placement {
+  int rank = 0, world = 1;
+  int shard_world = 1;
+
+  int shard_rank() const { return rank % shard_world; }
+  int replica() const { return rank / shard_world; }
+  int num_replicas() const { return world / shard_world; }
+};
+
+// REQUIRES of HYBRID_SHARD: the groups' size divides the world.
+Placement placement_of(const ParallelOptions& options, int rank, int world);
 
 }  // namespace wmtp::parallel

@@ -19,6 +19,11 @@
 // no_sync every unit has one. Reductions run on a communicator of their own: on the gatherer's they
 // would queue behind the gathers of the backward pass, whose weights the next unit waits for.
 //
+// With HYBRID_SHARD a shard that is summed within the group is summed over the groups next, once a
+// step: when the unit after it is closed its own reduction has had that unit's time, and the
+// crossing has the time of the one that follows. It starts from the gradient that is kept, all
+// micro-batches in it, and is settled when the crossing after the next needs its place.
+//
 // The order of closing is that of the model's backward pass, the same on all ranks, and the order
 // in which the parts of micro-batches are added follows from the calls alone, not from timing. With
 // cpu_offload the first part of a unit is copied to pinned host memory without a wait, and finish()
@@ -28,13 +33,13 @@
 namespace wmtp::parallel {
 
 Reducer::Reducer(std::vector<UnitState>& states, const ParallelOptions& options,
-                 comm::Communicator& group)
+                 const comm::ShardGroups& groups)
     : states_(states),
       options_(options),
-      group_(group),
+      groups_(groups),
       reduced_(states.size()),
       opened_(states.size()) {
-  if (group_.world() == 1 && adds_in_place()) return;
+  if (alone() && adds_in_place()) return;
   const auto tensor_options =
       at::TensorOptions().dtype(options_.reduce_dtype).device(options_.device);
   std::int64_t slot_numel = 0;
@@ -90,26 +95,33 @@ Tensor Reducer::open(UnitId id) {
 void Reducer::close(UnitId id) {
   const auto unit = static_cast<std::size_t>(id.value());
   if (!states_.at(unit).grad.defined()) return;
-  if (group_.world() == 1 && adds_in_place()) return;
+  if (alone() && adds_in_place()) return;
   const bool accumulates_here = adds_in_place() || options_.no_sync;
   if (accumulates_here && !last_) return;
-  reduce(unit, slot_of(unit));
+  Slot& slot = slot_of(unit);
+  reduce(unit, slot);
+  if (!crosses()) return;
+  if (closed_last_) finish_reduction(*closed_last_);
+  closed_last_ = &slot;
+}
+
+DType Reducer::wire_dtype(const UnitState& state) const {
+  return state.plan.full_precision ? state.grad.scalar_type() : options_.reduce_dtype;
 }
 
 void Reducer::reduce(std::size_t unit, Slot& slot) {
   const UnitState& state = states_[unit];
   slot.unit = static_cast<int>(unit);
+  slot.last = last_;
   const std::int64_t size = state.plan.trained.shard_numel();
   if (unsharded()) {
-    const DType dtype =
-        state.plan.full_precision ? state.grad.scalar_type() : options_.reduce_dtype;
-    slot.reduced = adds_in_place() ? state.grad.to(dtype)  // itself where it fits
+    slot.reduced = adds_in_place() ? state.grad.to(wire_dtype(state))  // itself where it fits
                                    : slot.whole.narrow(0, 0, size);
-    if (group_.world() > 1) slot.work = group_.all_reduce(slot.reduced, state.plan.name);
+    if (groups_.replicate) slot.work = groups_.replicate->all_reduce(slot.reduced, state.plan.name);
     return;
   }
-  slot.reduced = slot.whole.narrow(0, group_.rank() * size, size);
-  slot.work = group_.reduce_scatter(
+  slot.reduced = slot.whole.narrow(0, groups_.reduce->rank() * size, size);
+  slot.work = groups_.reduce->reduce_scatter(
       slot.reduced, slot.whole.narrow(0, 0, state.plan.trained.padded_numel()), state.plan.name);
 }
 
@@ -117,20 +129,55 @@ void Reducer::reduce(std::size_t unit, Slot& slot) {
 void Reducer::finish_reduction(Slot& slot) {
   if (slot.unit < 0) return;
   const auto unit = static_cast<std::size_t>(slot.unit);
-  Tensor& grad = states_[unit].grad;
   slot.work.wait();
-  if (reduced_[unit])
-    grad.add_(slot.reduced.to(grad.device()));
-  else if (slot.reduced.data_ptr() != grad.data_ptr())
-    grad.copy_(slot.reduced, /*non_blocking=*/options_.offloads());
-  reduced_[unit] = true;
+  if (crosses() && slot.last)
+    cross(unit, slot.reduced);
+  else
+    bring_home(unit, slot.reduced);
   slot.unit = -1;
   slot.reduced = Tensor();
 }
 
+void Reducer::bring_home(std::size_t unit, const Tensor& reduced) {
+  Tensor& grad = states_[unit].grad;
+  if (reduced_[unit])
+    grad.add_(reduced.to(grad.device()));
+  else if (reduced.data_ptr() != grad.data_ptr())
+    grad.copy_(reduced, /*non_blocking=*/options_.offloads());
+  reduced_[unit] = true;
+}
+
+void Reducer::cross(std::size_t unit, const Tensor& reduced) {
+  UnitState& state = states_[unit];
+  Crossing& crossing = crossings_[crossing_turn_];
+  crossing_turn_ = (crossing_turn_ + 1) % crossings_.size();
+  finish_crossing(crossing);
+  if (options_.offloads()) {
+    crossing.shard = reduced.clone();
+    if (reduced_[unit]) crossing.shard.add_(state.grad.to(options_.device));
+  } else {
+    bring_home(unit, reduced);
+    crossing.shard = state.grad.to(wire_dtype(state));  // itself where it fits
+  }
+  crossing.unit = static_cast<int>(unit);
+  crossing.work = groups_.replicate->all_reduce(crossing.shard, state.plan.name);
+}
+
+void Reducer::finish_crossing(Crossing& crossing) {
+  if (crossing.unit < 0) return;
+  Tensor& grad = states_[static_cast<std::size_t>(crossing.unit)].grad;
+  crossing.work.wait();
+  if (crossing.shard.data_ptr() != grad.data_ptr())
+    grad.copy_(crossing.shard, /*non_blocking=*/options_.offloads());
+  crossing.unit = -1;
+  crossing.shard = Tensor();
+}
+
 void Reducer::finish() {
+  closed_last_ = nullptr;
   for (Slot& slot : slots_) finish_reduction(slot);
   for (auto& [unit, slot] : own_) finish_reduction(slot);
+  for (Crossing& crossing : crossings_) finish_crossing(crossing);
   if (options_.offloads()) cuda_tables().services.synchronize();
 }
 

@@ -1,24 +1,26 @@
 // Gradients from where the model adds them up to where the optimizer reads them: each unit's
 // sharded gradient, summed over micro-batches and ranks. A finished unit's reduction runs while the
 // next unit computes: two slots used in turn, gradients land in one while the other is on the wire.
-// With one rank the slot is the gradient itself. Gradients in host memory (cpu_offload) always come
-// through a slot on the device. THREADS: one. COLLECTIVE: all ranks close the same units in the
-// same order.
+// With HYBRID_SHARD the reduced shard then crosses to the other groups, while the unit after that
+// computes. Where a rank shares with nobody the slot is the gradient itself. Gradients in host
+// memory (cpu_offload) always come through a slot on the device. THREADS: one. COLLECTIVE: all
+// ranks close the same units in the same order.
 #pragma once
+#include <array>
 #include <map>
 #include <vector>
 
-#include "wmtp/comm/communicator.h"
 #include "wmtp/core/strong_ids.h"
+#include "wmtp/parallel/groups.h"
 #include "wmtp/parallel/unit_state.h"
 
 namespace wmtp::parallel {
 
 class Reducer {
  public:
-  // BORROWS states and group.
+  // BORROWS states and groups.
   Reducer(std::vector<UnitState>& states, const ParallelOptions& options,
-          comm::Communicator& group);
+          const comm::ShardGroups& groups);
 
   void begin_step();
   // `last`: no further micro-batch of this step follows.
@@ -36,27 +38,43 @@ class Reducer {
   struct Slot {
     Tensor whole;    // padded, reduce dtype
     Tensor reduced;  // where the sum appears: this rank's slice of `whole`, or the whole gradient
-                     // (NO_SHARD)
+                     // where it is not sharded
     int unit = -1;   // whose reduction is under way
+    bool last = false;  // of the unit in this step
+    comm::Work work;
+  };
+  // A shard that is summed over the groups.
+  struct Crossing {
+    Tensor shard;  // the gradient itself, or its copy on the device or in the reduce dtype
+    int unit = -1;
     comm::Work work;
   };
 
-  bool unsharded() const { return group_.world() == 1 || options_.strategy == Strategy::no_shard; }
+  bool unsharded() const { return !groups_.reduce; }
+  bool crosses() const { return groups_.reduce && groups_.replicate; }
+  bool alone() const { return !groups_.reduce && !groups_.replicate; }
   // The model adds to the gradient that is kept.
   bool adds_in_place() const { return unsharded() && !options_.offloads(); }
   Slot& slot_of(std::size_t unit);
   void finish_reduction(Slot& slot);
   void reduce(std::size_t unit, Slot& slot);
+  DType wire_dtype(const UnitState& state) const;
+  void bring_home(std::size_t unit, const Tensor& reduced);
+  void cross(std::size_t unit, const Tensor& reduced);
+  void finish_crossing(Crossing& crossing);
 
   std::vector<UnitState>& states_;
   ParallelOptions options_;
-  comm::Communicator& group_;
+  comm::ShardGroups groups_;
   std::vector<Slot> slots_;                  // in turn
   std::map<std::size_t, Slot> own_;          // kept units; every unit with no_sync or NO_SHARD
   std::map<std::size_t, std::size_t> open_;  // unit -> slot in turn
   std::vector<bool> reduced_;  // this step's gradient of the unit has had its first part
   std::vector<bool> opened_;   // no_sync: the unit's buffer was zeroed this step
   std::size_t turn_ = 0;
+  std::array<Crossing, 2> crossings_;  // in turn
+  std::size_t crossing_turn_ = 0;
+  Slot* closed_last_ = nullptr;  // its shard crosses next
   bool last_ = true;
 };
 

@@ -7,11 +7,11 @@ namespace wmtp::parallel {
 Runtime::Runtime(const std::vector<layout::UnitSpec>& units, const ParallelOptions& options,
                  const Groups& groups)
     : options_(options),
-      groups_(groups),
-      placement_{groups.gather->rank(), groups.gather->world()},
+      placement_(placement_of(options, groups.reduce->rank(), groups.reduce->world())),
+      groups_(sharding_groups(groups, placement_)),
       states_(make_unit_states(units, options, placement_)),
-      gatherer_(states_, options_, *groups.gather),
-      reducer_(states_, options_, *groups.reduce) {}
+      gatherer_(states_, options_, groups_.gather),
+      reducer_(states_, options_, groups_) {}
 
 void Runtime::fill(const ReadParam& fill) {
   fill_unit_states(states_, options_, placement_, fill);
@@ -36,6 +36,7 @@ std::int64_t Runtime::state_bytes() const {
 }
 
 void Runtime::gather_full(const Take& take) {
+  if (placement_.replica() != 0) return;
   for (const UnitState& state : states_) {
     if (state.master.defined()) gather_bucket(state.plan.trained, state.master, take);
     if (state.frozen.defined()) gather_bucket(state.plan.frozen, state.frozen, take);

@@ -7,16 +7,11 @@
 
 #include "wmtp/comm/communicator.h"
 #include "wmtp/parallel/gatherer.h"
+#include "wmtp/parallel/groups.h"
 #include "wmtp/parallel/reducer.h"
 #include "wmtp/parallel/unit_state.h"
 
 namespace wmtp::parallel {
-
-// Two communicators: on one, gathers and reductions would queue behind each other. BORROWS.
-struct Groups {
-  comm::Communicator* gather = nullptr;
-  comm::Communicator* reduce = nullptr;
-};
 
 class Runtime {
  public:
@@ -44,16 +39,13 @@ class Runtime {
   const std::vector<UnitState>& states() const { return states_; }
   const ParallelOptions& options() const { return options_; }
   const Placement& placement() const { return placement_; }
-  // Which of the ranks' copies counts once in a sum over ranks: all shards, but only rank 0 of
-  // replicated state.
-  bool counts_once() const {
-    return options_.strategy != Strategy::no_shard || placement_.rank == 0;
-  }
+  // Which of the ranks' copies counts once in a sum over ranks: all shards of the first replica.
+  bool counts_once() const { return placement_.replica() == 0; }
   std::int64_t state_bytes() const;  // masters, gradients, copies, frozen weights
   std::int64_t buffer_bytes() const { return gatherer_.buffer_bytes() + reducer_.buffer_bytes(); }
 
   // One whole parameter after the other on rank 0's host (fp32; frozen ones in their own dtype), a
-  // unit at a time. COLLECTIVE, BLOCKS. `take` is called on rank 0 only.
+  // unit at a time. COLLECTIVE, BLOCKS (within the first replica). `take` is called on rank 0 only.
   using Take = std::function<void(const layout::ParamSpec&, const Tensor& whole)>;
   void gather_full(const Take& take);
 
@@ -61,8 +53,8 @@ class Runtime {
   void gather_bucket(const layout::BucketPlan& plan, const Tensor& shard, const Take& take);
 
   ParallelOptions options_;
-  Groups groups_;
   Placement placement_;
+  comm::ShardGroups groups_;
   std::vector<UnitState> states_;
   Gatherer gatherer_;
   Reducer reducer_;

@@ -14,9 +14,8 @@ at::TensorOptions shard_options(const ParallelOptions& options, DType dtype) {
       .pinned_memory(offload);
 }
 
-// Frozen weights are sharded under FULL_SHARD alone.
 int frozen_world(const ParallelOptions& options, const Placement& placement) {
-  return options.strategy == Strategy::full_shard ? placement.world : 1;
+  return options.shards_frozen() ? placement.shard_world : 1;
 }
 
 void fill_bucket(const layout::BucketPlan& plan, int rank, const Tensor& shard, DType master,
@@ -39,7 +38,7 @@ void fill_bucket(const layout::BucketPlan& plan, int rank, const Tensor& shard, 
 std::vector<UnitState> make_unit_states(const std::vector<layout::UnitSpec>& units,
                                         const ParallelOptions& options,
                                         const Placement& placement) {
-  const auto trained_plan = layout::shard_plan(units, placement.shard_world(options.strategy));
+  const auto trained_plan = layout::shard_plan(units, placement.shard_world);
   const auto frozen_plan = layout::shard_plan(units, frozen_world(options, placement));
   std::vector<UnitState> states;
   for (std::size_t u = 0; u < units.size(); ++u) {
@@ -72,10 +71,9 @@ void fill_unit_states(std::vector<UnitState>& states, const ParallelOptions& opt
   const DType master = options.master_dtype == kFloat64 ? kFloat64 : kFloat32;
   for (UnitState& state : states) {
     if (state.master.defined())
-      fill_bucket(state.plan.trained, placement.shard_rank(options.strategy), state.master, master,
-                  fill);
+      fill_bucket(state.plan.trained, placement.shard_rank(), state.master, master, fill);
     if (state.copy.defined()) state.copy.copy_(state.master);
-    const int frozen_rank = frozen_world(options, placement) == 1 ? 0 : placement.rank;
+    const int frozen_rank = frozen_world(options, placement) == 1 ? 0 : placement.shard_rank();
     if (state.frozen.defined())
       fill_bucket(state.plan.frozen, frozen_rank, state.frozen, master, fill);
   }

@@ -1,6 +1,6 @@
 // What this rank keeps of each unit between steps: its shard of the trained weights (the master),
-// of their gradient, and of the frozen weights. With NO_SHARD, and with one rank, the shard is the
-// whole.
+// of their gradient, and of the frozen weights. Where a rank shares with nobody (NO_SHARD, one
+// rank), the shard is the whole.
 #pragma once
 #include <functional>
 #include <vector>
@@ -15,16 +15,9 @@ struct UnitState {
   DType compute_dtype = kFloat32;
   Tensor master;  // trained shard, padded; undefined if nothing is trained
   Tensor grad;    // of the master's shape, fp32 (fp64) whatever the master's dtype; padding stays 0
-  Tensor frozen;  // frozen shard (FULL_SHARD) or the whole, in frozen_dtype
+  Tensor frozen;  // frozen shard (FULL_SHARD, HYBRID_SHARD) or the whole, in frozen_dtype
   Tensor copy;    // the whole trained part in the compute dtype, where the optimizer keeps it up to
                   // date (NO_SHARD)
-};
-
-struct Placement {
-  int rank = 0, world = 1;
-  // NO_SHARD is sharding over one.
-  int shard_world(Strategy strategy) const { return strategy == Strategy::no_shard ? 1 : world; }
-  int shard_rank(Strategy strategy) const { return strategy == Strategy::no_shard ? 0 : rank; }
 };
 
 // Elements [begin, begin + out.numel()) of a parameter into a 1-D fp32 (fp64) CPU tensor: read from

@@ -41,6 +41,7 @@ class RunChecker {
   RunChecker(const config::Config& config, const RunContext& context)
       : config_(config), context_(context) {
     context_.rank = 1;  // has nothing to say
+    context_.local_rank = 1 % context_.local_world;
     const config::Training& training = config.training;
     const std::int64_t sequences = config.data_sampling.use_pairwise ? 2 : 1;
     found_.outlook.tokens_per_step =
@@ -165,7 +166,7 @@ class RunChecker {
   void count_samples(const data::AboutRows& about) {
     const auto group = comm::make_single("validate", c10::Device(c10::DeviceType::CPU));
     RunContext context = context_;
-    context.rank = 0;
+    context.rank = context.local_rank = 0;
     try {
       const RunData data(config_, context, *plan_, *group, /*look_only=*/true);
       const data::Corpus& corpus = data.train().corpus();

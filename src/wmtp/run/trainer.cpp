@@ -23,10 +23,6 @@
 namespace wmtp::run {
 namespace {
 
-parallel::Groups groups_of(comm::ProcessGroupSession& session) {
-  return {&session.gather_group(), &session.reduce_group()};
-}
-
 training::AssembleOptions with_objective(training::AssembleOptions options,
                                          const StageModels& stage) {
   options.objective = stage.objective();
@@ -54,14 +50,15 @@ Trainer::Trainer(const config::ResolvedConfig& config, const RunContext& context
       plan_(plan_model(config_, context)),
       data_(config_, context, plan_, session.gather_group()),
       signals_(config_, context, plan_.frozen, data_, session.gather_group()),
-      stage_(config_, context, plan_, groups_of(session), signals_.complete()),
+      groups_(parallel::groups_of(session, plan_.assemble.parallel)),
+      stage_(config_, context, plan_, groups_, signals_.complete()),
       model_(std::make_unique<training::TrainableModel>(with_objective(plan_.assemble, stage_),
-                                                        groups_of(session))),
+                                                        groups_)),
       validations_(validation_interval(config_), data_.train().size()),
       remaining_(config_, {data_.train().size(), data_.shape().samples_per_step()},
                  data_.validation() != nullptr),
       system_(config_, context.device),
-      comm_({&session.gather_group(), &session.reduce_group()}),
+      comm_(groups_.all()),
       stragglers_(rank_hosts(session)) {
   if (stage_.frozen()) signals_.follow(*stage_.frozen());
   if (context_.rank == 0)  // who writes checkpoints and the export

@@ -90,6 +90,7 @@ class Trainer {
   ModelPlan plan_;
   RunData data_;
   StageSignals signals_;
+  parallel::Groups groups_;
   StageModels stage_;
   std::unique_ptr<training::TrainableModel> model_;
   TrainState state_;

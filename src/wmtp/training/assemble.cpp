@@ -28,7 +28,7 @@ StepOptions step_options_of(const AssembleOptions& options, optim::LossScale* lo
 
 std::vector<optim::TrainedShard> trained_shards(parallel::Runtime& runtime) {
   std::vector<optim::TrainedShard> shards;
-  const int rank = runtime.placement().shard_rank(runtime.options().strategy);
+  const int rank = runtime.placement().shard_rank();
   for (const parallel::UnitState& state : runtime.states())
     if (state.master.defined())
       shards.push_back({state.plan.trained, rank, state.master, state.grad, state.copy});

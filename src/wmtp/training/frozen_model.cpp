@@ -14,6 +14,10 @@ using Use = FrozenModelOptions::Use;
 parallel::ParallelOptions parallel_options(const FrozenModelOptions& options) {
   parallel::ParallelOptions parallel;
   parallel.strategy = options.shard ? parallel::Strategy::full_shard : parallel::Strategy::no_shard;
+  if (options.shard && options.shard_group_size > 0) {
+    parallel.strategy = parallel::Strategy::hybrid_shard;
+    parallel.shard_group_size = options.shard_group_size;
+  }
   parallel.param_dtype = options.dtype;
   parallel.frozen_dtype = options.stored_dtype;
   parallel.device = options.device;

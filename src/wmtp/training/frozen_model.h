@@ -19,6 +19,7 @@ struct FrozenModelOptions {
   DType dtype = kFloat32;                  // compute
   std::optional<DType> stored_dtype = {};  // of its weights; absent: as they are computed with
   bool shard = false;
+  int shard_group_size = 0;  // ranks that hold it together where it is sharded; 0: all
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   kernels::AttentionOptions attention;
   std::int64_t loss_chunk_rows = 0;
@@ -47,7 +48,7 @@ class FrozenModel {
   void observe(Observer observer) { observer_ = std::move(observer); }
 
   const model::ModelConfig& config() const { return config_; }
-  bool sharded() const { return runtime_.options().strategy == parallel::Strategy::full_shard; }
+  bool sharded() const { return runtime_.options().shards_frozen(); }
   std::int64_t state_bytes() const { return runtime_.state_bytes() + runtime_.buffer_bytes(); }
 
  private:

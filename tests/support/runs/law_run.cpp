@@ -19,6 +19,7 @@ training::AssembleOptions assemble_options(const model::ModelConfig& config,
   options.adamw.rounding_seed = 5 + layout.seed;
   options.loss_scale = layout.loss_scale;
   options.parallel.strategy = layout.strategy;
+  options.parallel.shard_group_size = layout.shard_group_size;
   options.parallel.no_sync = layout.no_sync;
   options.parallel.prefetch_forward = options.parallel.prefetch_backward = layout.prefetch;
   options.groups.groups = {
@@ -47,6 +48,11 @@ parallel::ReadParam weights_of(const model::ModelConfig& config, std::uint64_t s
 }
 
 }  // namespace
+
+parallel::Groups groups_of_test(comm::ProcessGroupSession& session) {
+  return {&session.gather_group(), &session.reduce_group(),
+          session.shard_groups(half_of(session.world()))};
+}
 
 LawRun::LawRun(const model::ModelConfig& config, const LawLayout& layout,
                const parallel::Groups& groups)
@@ -80,8 +86,7 @@ training::StepResult LawRun::step() {
 LawRun::Part LawRun::part(std::size_t unit, const Tensor& shard) {
   if (!shard.defined()) return {at::empty({0}, at::kFloat), 0};
   const auto& runtime = model_.runtime();
-  const int shard_rank = runtime.placement().shard_rank(layout_.strategy);
-  const auto owned = runtime.states()[unit].plan.trained.owned(shard_rank);
+  const auto owned = runtime.states()[unit].plan.trained.owned(runtime.placement().shard_rank());
   return {shard.narrow(0, 0, owned.size()), owned.begin};
 }
 

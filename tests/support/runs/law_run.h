@@ -14,6 +14,7 @@ inline constexpr double kLawLearningRate = 1e-3;
 
 struct LawLayout {
   parallel::Strategy strategy = parallel::Strategy::full_shard;
+  int shard_group_size = 1;  // of HYBRID_SHARD
   model::Recompute recompute = model::Recompute::none;
   int num_micro_batches = 3;  // of the whole step, over all ranks
   bool no_sync = false;
@@ -23,6 +24,13 @@ struct LawLayout {
   std::optional<model::LoraConfig> lora = {};  // adapters begin at random values, B too
   std::uint64_t seed = 0;                      // of weights, samples and rounding
 };
+
+// Half the ranks, where that makes groups of two or more: the groups of HYBRID_SHARD in tests.
+inline int half_of(int world) {
+  return world >= 4 && world % 2 == 0 ? world / 2 : 1;
+}
+// With the communicators of groups of half_of() the ranks. COLLECTIVE at the first call.
+parallel::Groups groups_of_test(comm::ProcessGroupSession& session);
 
 class LawRun {
  public:

@@ -140,6 +140,8 @@ StageRun::StageRun(const StageSetup& setup, const parallel::Groups& groups)
   if (setup.frozen_seed) {
     training::FrozenModelOptions options;
     options.shard = setup.shard_frozen;
+    if (setup.strategy == parallel::Strategy::hybrid_shard)
+      options.shard_group_size = setup.shard_group_size;
     if (setup.stage == StageKind::verifiable)
       options.use = training::FrozenModelOptions::Use::values;
     frozen_ = std::make_unique<training::FrozenModel>(frozen_source(), options, groups);
@@ -171,6 +173,7 @@ training::AssembleOptions StageRun::assemble_options() {
   options.objective = [this](const training::ModelParts& parts) { return objective(parts); };
   options.transformer.lora = setup_.lora;
   options.parallel.strategy = setup_.strategy;
+  options.parallel.shard_group_size = setup_.shard_group_size;
   options.groups.groups = {{.name = "policy", .learning_rate = 1e-3, .weight_decay = 0.01},
                            {.name = "value_head", .learning_rate = 2e-3, .weight_decay = 0}};
   options.groups.group_of = [](const layout::ParamSpec& param) -> std::size_t {
@@ -273,7 +276,7 @@ training::Numbers StageRun::validate(std::span<const StageSample> samples) {
 
 StageRun::Part StageRun::part(std::size_t unit, const Tensor& shard) {
   if (!shard.defined()) return {at::empty({0}, at::kFloat), 0};
-  const int rank = model_->runtime().placement().shard_rank(setup_.strategy);
+  const int rank = model_->runtime().placement().shard_rank();
   const auto owned = states()[unit].plan.trained.owned(rank);
   return {shard.narrow(0, 0, owned.size()), owned.begin};
 }

@@ -38,9 +38,10 @@ struct StageSetup {
   std::optional<model::LoraConfig> lora = {};  // adapters begin at random values, B too
   weighting::EmaState ema = {};                // before the first step
   parallel::Strategy strategy = parallel::Strategy::no_shard;
-  int batch_size = 8;      // samples of a micro-batch
-  int row_stride = 0;      // 0: packed; else rows padded to so many tokens
-  std::uint64_t seed = 3;  // of the weights
+  int shard_group_size = 1;  // of HYBRID_SHARD
+  int batch_size = 8;        // samples of a micro-batch
+  int row_stride = 0;        // 0: packed; else rows padded to so many tokens
+  std::uint64_t seed = 3;    // of the weights
 };
 
 // Two trunk blocks, three heads, width 32, 64 tokens.

@@ -44,6 +44,7 @@ struct SaveRequest {
   std::string strategy, wmtp;
   Fingerprints fingerprints;
   std::vector<TensorPiece> model, optim;  // this rank's pieces
+  int num_writers = 0;                    // ranks that have pieces, about equally many; 0: all
   std::string state_hash;                 // of the state that all ranks hold alike; may be empty
   std::string local_error;                // why this rank cannot write: the save fails on all
   // Rank 0 only:

@@ -58,8 +58,9 @@ FileRecord text_record(std::string_view name, std::string_view text) {
 
 void Saver::check_free_space(const SaveRequest& request) const {
   const std::uint64_t own = bytes_of(request.model) + bytes_of(request.optim);
-  const std::uint64_t need = own * static_cast<std::uint64_t>(context_.world_size) + kSlackBytes +
-                             request.trainer_state.size();
+  const int writers = request.num_writers > 0 ? request.num_writers : context_.world_size;
+  const std::uint64_t need =
+      own * static_cast<std::uint64_t>(writers) + kSlackBytes + request.trainer_state.size();
   if (const std::uint64_t free = context_.files.free_bytes(context_.save_dir); free < need)
     throw storage::FileError(ENOSPC, fmt::format("save {} bytes where {} are free:", need, free),
                              context_.save_dir);

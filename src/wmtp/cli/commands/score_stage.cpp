@@ -38,7 +38,8 @@ int score_rank(const Session& session, const ScoreFlags& flags, const config::Co
                                 group.world(),
                                 rank_memory(config, group.launch().local_world, device),
                                 comm::process_environment(),
-                                group.launch().local_rank == 0};
+                                group.launch().local_rank,
+                                group.launch().local_world};
   std::optional<ScoreOutput> output;
   if (group.rank() == 0) output.emplace(flags.out);
   const auto start = Clock::now();
@@ -74,7 +75,7 @@ int score_stage(const Session& session, const ScoreFlags& flags) {
   keep_freed_host_memory();
   const c10::Device device = run.options.device;
   return run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
-    group.agree(facts_of(*resolved, device));
+    group.agree(facts_of(*resolved, group.launch(), device));
     group.connect();
     return score_rank(session, flags, resolved->config, group, device);
   });

@@ -155,7 +155,7 @@ int exit_code_of(const run::TrainingEnd& ended, const config::Config& config) {
 int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Device device,
              const config::ResolvedConfig& resolved, const TrainFlags& flags, Start& start) {
   const config::Config& config = resolved.config;
-  group.agree(facts_of(resolved, device));
+  group.agree(facts_of(resolved, group.launch(), device));
   group.connect();
   take_folder(group, config, flags, start);
   open_rank_file(session, group.launch(), config.logging);
@@ -172,7 +172,8 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
                  group.world(),
                  rank_memory(config, group.launch().local_world, device),
                  comm::process_environment(),
-                 group.launch().local_rank == 0};
+                 group.launch().local_rank,
+                 group.launch().local_world};
   context.options = {run_id_of(group.launch(), start.id), start.id, kVersion,
                      flags.allow_fresh_start, &start.progress};
   context.options.offline = flags.offline;

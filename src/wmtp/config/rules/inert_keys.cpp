@@ -190,6 +190,10 @@ constexpr InertRule kRules[] = {
     {"training.value_loss.lambda_schedule.decay_steps", WMTP_WHEN(holds_lambda(c)),
      constant_reason},
     {"training.rho1.", WMTP_WHEN(!of_stage(c, Stage::rho1)), stage_reason},
+    // distributed
+    {"distributed.fsdp.shard_group_size",
+     WMTP_WHEN(c.distributed.fsdp.sharding_strategy != ShardingStrategy::hybrid_shard),
+     WMTP_BECAUSE("distributed.fsdp.sharding_strategy is not HYBRID_SHARD"), kSwitched},
     // what a run writes
     {"checkpoint.best_metric", WMTP_WHEN(!c.dataset.validation),
      WMTP_BECAUSE("dataset.validation is not set"), kSwitched},

@@ -49,6 +49,15 @@ void check_batches(const RuleContext& context) {
                     *context.world_size, training.batch_size));
 }
 
+void check_shard_groups(const RuleContext& context) {
+  const Fsdp& fsdp = context.config.distributed.fsdp;
+  if (fsdp.sharding_strategy != ShardingStrategy::hybrid_shard || !fsdp.shard_group_size) return;
+  if (context.world_size && *context.world_size % *fsdp.shard_group_size != 0)
+    context.fail({"distributed.fsdp.shard_group_size"},
+                 fmt::format("groups of {} do not divide the {} ranks of the run",
+                             *fsdp.shard_group_size, *context.world_size));
+}
+
 void check_console_ranks(const RuleContext& context) {
   for (const std::int64_t rank : context.config.logging.console_ranks.ranks)
     if (context.world_size && rank >= *context.world_size)
@@ -117,6 +126,7 @@ void check_run_rules(const RuleContext& context) {
   check_batches(context);
   check_scheduler(context);
   check_precision(context);
+  check_shard_groups(context);
   if (config.checkpoint.save_dir.native().starts_with("s3://"))
     context.fail({"checkpoint.save_dir"},
                  "checkpoints are saved to a disk; checkpoint.s3_upload copies each one to "

@@ -8,6 +8,12 @@ void add_fsdp_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(distributed.fsdp.sharding_strategy), "What is sharded over the ranks")
       .free()
       .in_any_case();
+  add(rows, WMTP_KEY(distributed.fsdp.shard_group_size),
+      "Ranks of a group of HYBRID_SHARD, contiguous; divides the ranks of the run; null = the "
+      "ranks "
+      "of a node")
+      .free()
+      .between(1, 65536);
   add(rows, WMTP_KEY(distributed.fsdp.mixed_precision),
       "true = param_dtype bf16, reduce_dtype fp32; false = fp32 both; on CPU compute is fp32 "
       "whatever is set");

@@ -127,13 +127,14 @@ void Checkpointer::save(training::TrainableModel& model, const SavedState& state
   request.kind =
       options_.lora_only ? checkpoint::CheckpointKind::lora : checkpoint::CheckpointKind::sharded;
   request.strategy = options_.strategy;
+  request.num_writers = num_writers(model);
   request.wmtp = options_.version;
   request.fingerprints = options_.fingerprints;
   request.model = arena_.model();
   request.optim = arena_.optim();
   request.trainer_state = checkpoint::trainer_state_text(to_json(state));
-  request.state_hash =
-      sha256_hex(fmt::format("{}{}", request.trainer_state, replicated_digest(model)));
+  request.state_hash = sha256_hex(
+      fmt::format("{}{}", request.trainer_state, replica_digest(model, session_.reduce_group())));
   request.texts = {{"config.yaml", options_.config_yaml}, {"config.json", options_.model_config}};
   job.marks = marks;
   job.before_commit = std::move(before_commit);

@@ -16,6 +16,11 @@ namespace {
 
 constexpr std::int64_t kColumns = 4096;
 
+std::uint64_t mixed(std::uint64_t value, std::int64_t next) {
+  value = (value ^ static_cast<std::uint64_t>(next)) * 0x9E3779B97F4A7C15ull;
+  return value ^ value >> 32;
+}
+
 class StateDigest {
  public:
   // A shard as a matrix of 8-byte words: a changed element changes the sum of its column, and two
@@ -36,25 +41,22 @@ class StateDigest {
   void fold(const Tensor& words) {
     const Tensor host = words.cpu();
     const auto* at = host.const_data_ptr<std::int64_t>();
-    for (std::int64_t i = 0; i < host.numel(); ++i) {
-      value_ = (value_ ^ static_cast<std::uint64_t>(at[i])) * 0x9E3779B97F4A7C15ull;
-      value_ ^= value_ >> 32;
-    }
+    for (std::int64_t i = 0; i < host.numel(); ++i) value_ = mixed(value_, at[i]);
     value_ += value_ == 0;
   }
 
   std::uint64_t value_ = 0;
 };
 
-bool is_replicated(const layout::BucketPlan& plan) {
-  return plan.shard_numel() == plan.padded_numel();
-}
-
-}  // namespace
-
-std::int64_t replicated_digest(training::TrainableModel& model) {
+// Of what this rank holds and others hold too: everything where there are replicas, else what is
+// whole on every rank. 0: nothing is.
+std::int64_t held_digest(training::TrainableModel& model) {
   const parallel::Runtime& runtime = model.runtime();
   if (runtime.placement().world == 1) return 0;
+  const bool has_replicas = runtime.placement().num_replicas() > 1;
+  auto is_replicated = [has_replicas](const layout::BucketPlan& plan) {
+    return has_replicas || plan.shard_numel() == plan.padded_numel();
+  };
   StateDigest digest;
   std::size_t trained = 0;
   for (const parallel::UnitState& state : runtime.states()) {
@@ -70,11 +72,12 @@ std::int64_t replicated_digest(training::TrainableModel& model) {
   return digest.value();
 }
 
-void check_replicated(training::TrainableModel& model, comm::Communicator& group,
-                      std::int64_t step) {
+// The digests of all ranks; empty where nothing is replicated. COLLECTIVE.
+std::vector<std::int64_t> digests_of_ranks(training::TrainableModel& model,
+                                           comm::Communicator& group) {
   const parallel::Placement& place = model.runtime().placement();
-  const std::int64_t mine = replicated_digest(model);
-  if (mine == 0) return;
+  const std::int64_t mine = held_digest(model);
+  if (mine == 0) return {};
   // Halves, since a double holds 53 bits; every rank fills its own row.
   const Tensor host = at::zeros({place.world, 2}, at::kDouble);
   host[place.rank][0].fill_(static_cast<double>(mine >> 32));
@@ -82,16 +85,65 @@ void check_replicated(training::TrainableModel& model, comm::Communicator& group
   const Tensor all = host.to(group.device());
   group.all_reduce(all, "state check").wait();
   const Tensor read = all.cpu();
-  std::map<std::pair<double, double>, std::vector<int>> ranks;
+  std::vector<std::int64_t> digests;
   for (int r = 0; r < place.world; ++r)
-    ranks[{read[r][0].item<double>(), read[r][1].item<double>()}].push_back(r);
-  if (ranks.size() == 1) return;
+    digests.push_back((static_cast<std::int64_t>(read[r][0].item<double>()) << 32) |
+                      static_cast<std::int64_t>(read[r][1].item<double>()));
+  return digests;
+}
+
+// Ranks that should hold the same, and those of them that are not of the most: all of them where no
+// state is that of most.
+struct Comparison {
   std::vector<int> odd;
-  for (const auto& [digest, alike] : ranks)
-    if (2 * alike.size() <= static_cast<std::size_t>(place.world))
-      odd.insert(odd.end(), alike.begin(), alike.end());
+  bool known = true;  // which ones are odd
+};
+
+Comparison compare(const std::vector<std::int64_t>& digests, const std::vector<int>& ranks) {
+  std::map<std::int64_t, std::vector<int>> holders;
+  for (const int rank : ranks) holders[digests[static_cast<std::size_t>(rank)]].push_back(rank);
+  Comparison found;
+  if (holders.size() == 1) return found;
+  for (const auto& [digest, alike] : holders)
+    if (2 * alike.size() <= ranks.size())
+      found.odd.insert(found.odd.end(), alike.begin(), alike.end());
+  std::sort(found.odd.begin(), found.odd.end());
+  found.known = found.odd.size() < ranks.size();
+  return found;
+}
+
+}  // namespace
+
+std::int64_t replica_digest(training::TrainableModel& model, comm::Communicator& group) {
+  const parallel::Placement& place = model.runtime().placement();
+  if (place.num_replicas() == 1 || place.shard_world == 1) return held_digest(model);
+  const std::vector<std::int64_t> digests = digests_of_ranks(model, group);
+  std::uint64_t all = 0;
+  for (int position = 0; position < place.shard_world && !digests.empty(); ++position) {
+    const auto rank = static_cast<std::size_t>(place.replica() * place.shard_world + position);
+    all = mixed(all, digests[rank]);
+  }
+  return static_cast<std::int64_t>(all);
+}
+
+void check_replicated(training::TrainableModel& model, comm::Communicator& group,
+                      std::int64_t step) {
+  const parallel::Placement& place = model.runtime().placement();
+  const std::vector<std::int64_t> digests = digests_of_ranks(model, group);
+  if (digests.empty()) return;
+  // Without replicas what is whole on every rank is compared between all.
+  const int positions = place.num_replicas() > 1 ? place.shard_world : 1;
+  std::vector<int> odd;
+  bool known = true;
+  for (int position = 0; position < positions; ++position) {
+    std::vector<int> ranks;
+    for (int rank = position; rank < place.world; rank += positions) ranks.push_back(rank);
+    const Comparison found = compare(digests, ranks);
+    odd.insert(odd.end(), found.odd.begin(), found.odd.end());
+    known = known && found.known;
+  }
+  if (odd.empty()) return;
   std::sort(odd.begin(), odd.end());
-  const bool known = odd.size() < static_cast<std::size_t>(place.world);
   throw Error(ErrorKind::numeric, "train",
               known ? fmt::format("step {}: the weights of rank {} differ from the others'", step,
                                   fmt::join(odd, ", "))

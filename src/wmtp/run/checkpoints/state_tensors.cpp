@@ -6,10 +6,23 @@
 namespace wmtp::run {
 namespace {
 
-// The pieces of a bucket that `rank` of `world` would own, found in `flat`, which holds the rank's
+// How the state is cut for files: the ranks from `world` on write nothing.
+struct WrittenCut {
+  int rank = 0, world = 1;
+};
+
+// The first group of HYBRID_SHARD writes its own shards; with the other strategies everybody
+// writes, also of what all have.
+WrittenCut written_cut(const parallel::Runtime& runtime) {
+  const parallel::Placement& place = runtime.placement();
+  const bool hybrid = runtime.options().strategy == parallel::Strategy::hybrid_shard;
+  return {place.rank, hybrid ? place.shard_world : place.world};
+}
+
+// The pieces of a bucket of one part of a cut, found in `flat`, which holds the rank's
 // shard of that same cut, or everything.
-void add_pieces(const layout::BucketPlan& held, const Tensor& flat,
-                const parallel::Placement& place, checkpoint::Part part,
+void add_pieces(const layout::BucketPlan& held, const Tensor& flat, const WrittenCut& place,
+                checkpoint::Part part,
                 const std::function<std::string(const std::string&)>& name_of,
                 std::vector<StatePiece>& pieces) {
   const layout::BucketPlan cut(held.params(), place.world);
@@ -41,19 +54,20 @@ std::string moment_name(const std::string& parameter, bool second) {
 
 std::vector<StatePiece> state_pieces(training::TrainableModel& model, bool with_frozen) {
   std::vector<StatePiece> pieces;
-  const parallel::Placement& place = model.runtime().placement();
+  const WrittenCut cut = written_cut(model.runtime());
+  if (cut.rank >= cut.world) return pieces;
   auto same = [](const std::string& name) { return name; };
   std::size_t trained = 0;
   for (const parallel::UnitState& state : model.runtime().states()) {
     if (state.frozen.defined() && with_frozen)
-      add_pieces(state.plan.frozen, state.frozen, place, checkpoint::Part::model, same, pieces);
+      add_pieces(state.plan.frozen, state.frozen, cut, checkpoint::Part::model, same, pieces);
     if (!state.master.defined()) continue;
     const layout::BucketPlan& plan = state.plan.trained;
-    add_pieces(plan, state.master, place, checkpoint::Part::model, same, pieces);
+    add_pieces(plan, state.master, cut, checkpoint::Part::model, same, pieces);
     for (const bool second : {false, true}) {
       const auto& moments = second ? model.optimizer().exp_avg_sq() : model.optimizer().exp_avg();
       add_pieces(
-          plan, moments[trained], place, checkpoint::Part::optim,
+          plan, moments[trained], cut, checkpoint::Part::optim,
           [second](const std::string& name) { return moment_name(name, second); }, pieces);
     }
     ++trained;
@@ -61,9 +75,13 @@ std::vector<StatePiece> state_pieces(training::TrainableModel& model, bool with_
   return pieces;
 }
 
+int num_writers(training::TrainableModel& model) {
+  return written_cut(model.runtime()).world;
+}
+
 void load_moments(training::TrainableModel& model, const ReadState& read) {
   const parallel::Runtime& runtime = model.runtime();
-  const int rank = runtime.placement().shard_rank(runtime.options().strategy);
+  const int rank = runtime.placement().shard_rank();
   std::size_t trained = 0;
   for (const parallel::UnitState& state : runtime.states()) {
     if (!state.master.defined()) continue;

@@ -1,6 +1,6 @@
 // The tensors of a run's state as a checkpoint holds them: master weights, frozen weights and both
 // moments, by parameter, each rank with the flat ranges it owns under FULL_SHARD, whatever the
-// strategy.
+// strategy; with HYBRID_SHARD the ranks of the first group, and the others nothing.
 #pragma once
 #include <functional>
 #include <string>
@@ -22,6 +22,8 @@ struct StatePiece {
 
 // Of this rank. `with_frozen` false: adapters and value head only (what is trained).
 std::vector<StatePiece> state_pieces(training::TrainableModel& model, bool with_frozen);
+
+int num_writers(training::TrainableModel& model);  // ranks that have pieces
 
 // Elements [begin, begin + out.numel()) of a stored tensor into a host tensor of any float dtype.
 using ReadState =

@@ -39,9 +39,9 @@ RunData::RunData(const config::Config& config, const RunContext& context, const 
     throw Error(ErrorKind::config, "train",
                 fmt::format("dataset.max_length is {}, the model has {} positions",
                             config.dataset.max_length, policy.assemble.model.max_positions));
-  if (context.first_of_node) open_sets(/*may_build=*/true);
+  if (context.first_of_node()) open_sets(/*may_build=*/true);
   group.barrier("data");
-  if (!context.first_of_node) open_sets(/*may_build=*/false);
+  if (!context.first_of_node()) open_sets(/*may_build=*/false);
 }
 
 void RunData::open_sets(bool may_build) {

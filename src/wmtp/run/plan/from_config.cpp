@@ -1,5 +1,7 @@
 #include "wmtp/run/plan/from_config.h"
 
+#include <fmt/format.h>
+
 #include "wmtp/config/derived.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/same_name.h"
@@ -40,6 +42,25 @@ losses::LambdaSchedule lambda_of(const config::LambdaSchedule& schedule) {
           schedule.decay_steps};
 }
 
+[[noreturn]] void refuse_groups(const std::string& fact, const char* hint) {
+  throw Error(ErrorKind::config, "train", "distributed.fsdp.shard_group_size: " + fact, hint);
+}
+
+int shard_group_size(const config::Fsdp& fsdp, const RunContext& context) {
+  const auto size = static_cast<int>(fsdp.shard_group_size.value_or(context.local_world));
+  if (context.world % size != 0)
+    refuse_groups(
+        fmt::format("groups of {} do not divide the {} ranks of the run", size, context.world),
+        "start equally many ranks on every node, or set a size that divides");
+  if (!fsdp.shard_group_size && context.rank % size != context.local_rank)
+    refuse_groups(fmt::format("null, but rank {} is number {} of the {} on its node, so that the "
+                              "ranks of a node do not follow each other",
+                              context.rank, context.local_rank, size),
+                  "start the ranks in blocks (srun --distribution=block), equally many on every "
+                  "node, or set the size");
+  return size;
+}
+
 }  // namespace
 
 bool is_critic(const config::Config& config) {
@@ -70,11 +91,15 @@ DType tensor_dtype(config::DType dtype) {
   return dtype == config::DType::fp16 ? kFloat16 : kBFloat16;
 }
 
-parallel::ParallelOptions parallel_options(const config::Config& config, c10::Device device) {
+parallel::ParallelOptions parallel_options(const config::Config& config,
+                                           const RunContext& context) {
+  const c10::Device device = context.device;
   const config::Fsdp& fsdp = config.distributed.fsdp;
   const config::ComputeDTypes dtypes = config::compute_dtypes(fsdp);
   parallel::ParallelOptions options;
   options.strategy = same_name<parallel::Strategy>(fsdp.sharding_strategy);
+  if (options.strategy == parallel::Strategy::hybrid_shard)
+    options.shard_group_size = shard_group_size(fsdp, context);
   options.param_dtype = compute_dtype(dtypes.param, device);
   options.reduce_dtype =
       device.is_cuda() && dtypes.reduce == config::ReduceDType::bf16 ? kBFloat16 : kFloat32;

@@ -11,6 +11,7 @@
 #include "wmtp/optim/param_groups.h"
 #include "wmtp/parallel/options.h"
 #include "wmtp/run/plan/events.h"
+#include "wmtp/run/plan/run_context.h"
 #include "wmtp/tensor/dtype.h"
 #include "wmtp/training/objectives/critic.h"
 #include "wmtp/training/objectives/rho1.h"
@@ -28,7 +29,8 @@ DType compute_dtype(config::DType wanted, c10::Device device);
 // A configuration's dtype as tensors have it.
 DType tensor_dtype(config::DType dtype);
 
-parallel::ParallelOptions parallel_options(const config::Config& config, c10::Device device);
+// Error config where the ranks cannot be put into the groups of HYBRID_SHARD.
+parallel::ParallelOptions parallel_options(const config::Config& config, const RunContext& context);
 // REQUIRES a level, not `automatic`.
 model::Recompute recompute_level(config::Recompute wanted);
 optim::ParamGroups param_groups(const config::Config& config);

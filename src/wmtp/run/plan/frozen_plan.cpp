@@ -83,6 +83,7 @@ FrozenRequest FrozenPlan::memory_request() const {
   request.dtype = options.dtype;
   request.stored_dtype = options.stored_dtype;
   request.shard = options.shard;
+  request.shard_group_size = options.shard_group_size;
   request.logits = options.use == training::FrozenModelOptions::Use::next_token_nll;
   return request;
 }

@@ -32,6 +32,7 @@ struct Sizes {
   std::int64_t masters = 0, grads = 0, copies = 0, frozen = 0;
   std::int64_t kept_gathers = 0, gather_slot = 0;  // kept for the step; the largest that shares
   std::int64_t kept_reductions = 0, reduce_slot = 0;
+  std::int64_t crossing = 0;  // the largest copy of a shard on its way to the other groups
 };
 
 std::int64_t bytes_of_params(std::int64_t numel, DType dtype) {
@@ -82,10 +83,10 @@ void add_reduction(const parallel::ParallelOptions& options, const layout::UnitP
 
 Sizes measure(const std::vector<layout::UnitSpec>& units, const parallel::ParallelOptions& options,
               int world) {
-  const bool unsharded = options.strategy == parallel::Strategy::no_shard || world == 1;
-  const bool full = options.strategy == parallel::Strategy::full_shard;
-  const auto trained = layout::shard_plan(units, unsharded ? 1 : world);
-  const auto frozen = layout::shard_plan(units, full ? world : 1);
+  const parallel::Placement place = parallel::placement_of(options, /*rank=*/0, world);
+  const bool unsharded = place.shard_world == 1;
+  const auto trained = layout::shard_plan(units, place.shard_world);
+  const auto frozen = layout::shard_plan(units, options.shards_frozen() ? place.shard_world : 1);
   Sizes sizes;
   for (std::size_t u = 0; u < trained.size(); ++u) {
     layout::UnitPlan unit = trained[u];
@@ -98,6 +99,9 @@ Sizes measure(const std::vector<layout::UnitSpec>& units, const parallel::Parall
     sizes.frozen += bytes_of_params(unit.frozen.shard_numel(), rules.frozen);
     add_gather(options, unit, rules, sizes);
     if (!unsharded || options.offloads()) add_reduction(options, unit, rules, sizes);
+    const bool crosses = !unsharded && place.num_replicas() > 1;
+    if (crosses && (options.offloads() || rules.wire != kFloat32))
+      sizes.crossing = std::max(sizes.crossing, bytes_of_params(shard, rules.wire));
   }
   return sizes;
 }
@@ -127,6 +131,7 @@ void add_buffers(const MemoryRequest& request, const Sizes& sizes, MemoryPlan& p
                             : "gathered weights",
       slots * sizes.gather_slot + sizes.kept_gathers);
   add("reduce slots (2 units) and root", 2 * sizes.reduce_slot + sizes.kept_reductions);
+  add("shards on their way to the other groups (2 units)", 2 * sizes.crossing);
 }
 
 // Weights and slots of the frozen model; its slots are its own.
@@ -134,6 +139,10 @@ void add_other(const MemoryRequest& request, MemoryPlan& plan) {
   parallel::ParallelOptions options;
   options.strategy =
       request.other->shard ? parallel::Strategy::full_shard : parallel::Strategy::no_shard;
+  if (request.other->shard && request.other->shard_group_size > 0) {
+    options.strategy = parallel::Strategy::hybrid_shard;
+    options.shard_group_size = request.other->shard_group_size;
+  }
   options.param_dtype = request.other->dtype;
   options.frozen_dtype = request.other->stored_dtype;
   options.device = request.parallel.device;

@@ -2,7 +2,9 @@
 // (padding included); activations are those kept per token and block; 10 % slack stands for the
 // allocator. k = bytes of master and moments: 12 in fp32, 6 in bf16 (bf16_sr).
 //   FULL_SHARD (k + 4) P / W + 2 c U + 2 q U + (c + q) R;  SHARD_GRAD_OP (k + 4) P / W + c P + 2 q
-//   U + q R; NO_SHARD (k + 4 + c) P, without c where the master is computed with
+//   U + q R; NO_SHARD (k + 4 + c) P, without c where the master is computed with; HYBRID_SHARD as
+//   FULL_SHARD with the ranks of a group for W, and two shards of U more where gradients cross to
+//   the other groups in a copy (cpu_offload, bf16)
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -25,7 +27,8 @@ struct FrozenRequest {
   DType dtype = kFloat32;                  // compute
   std::optional<DType> stored_dtype = {};  // absent: as they are computed with
   bool shard = false;
-  bool logits = true;  // of its next tokens; false: values
+  int shard_group_size = 0;  // as in FrozenModelOptions
+  bool logits = true;        // of its next tokens; false: values
 };
 
 struct MemoryRequest {

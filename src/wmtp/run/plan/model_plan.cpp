@@ -19,6 +19,14 @@ namespace {
   throw Error(ErrorKind::config, "model", fact, hint);
 }
 
+void tell_groups(const parallel::ParallelOptions& options, int world) {
+  if (options.strategy != parallel::Strategy::hybrid_shard) return;
+  const parallel::Placement place = parallel::placement_of(options, 0, world);
+  log::info("train", "HYBRID_SHARD: {} group{} of {} rank{}", place.num_replicas(),
+            place.num_replicas() == 1 ? "" : "s", place.shard_world,
+            place.shard_world == 1 ? "" : "s");
+}
+
 void tell_cpu_precision(const config::Config& config, c10::Device device) {
   const config::ComputeDTypes dtypes = config::compute_dtypes(config.distributed.fsdp);
   if (!device.is_cpu() ||
@@ -145,13 +153,16 @@ ModelPlan plan_model(const config::Config& config, const RunContext& context) {
   assemble.frozen =
       is_critic(config) && config.training.backbone_frozen && !config.training.use_lora;
   assemble.value_head = value_head_options(config);
-  assemble.parallel = parallel_options(config, context.device);
+  assemble.parallel = parallel_options(config, context);
   if (context.rank == 0) tell_cpu_precision(config, context.device);
+  if (context.rank == 0) tell_groups(assemble.parallel, context.world);
   assemble.groups = param_groups(config);
   assemble.adamw = adamw_settings(config);
   assemble.step.max_grad_norm = config.training.max_grad_norm.value_or(0);
   plan.fill = complete_fill(config, source, assemble, context);
   plan.frozen = plan_frozen(config, context, assemble.model.vocab_size, plan.tokenizer_folder);
+  if (plan.frozen && assemble.parallel.strategy == parallel::Strategy::hybrid_shard)
+    plan.frozen->options.shard_group_size = assemble.parallel.shard_group_size;
   choose_memory(config, context, plan);
   if (context.rank == 0) log::debug("train", "memory of a rank:\n{}", plan.memory.table());
   return plan;

@@ -12,7 +12,10 @@ struct RunContext {
   int rank = 0, world = 1;
   std::int64_t memory_bytes = 0;  // that a rank may use
   weights::Environment environment;
-  bool first_of_node = true;  // the rank that builds indexes and token caches for its node
+  int local_rank = 0, local_world = 1;  // on its node
+
+  // Who builds indexes and token caches for the node.
+  bool first_of_node() const { return local_rank == 0; }
 };
 
 }  // namespace wmtp::run

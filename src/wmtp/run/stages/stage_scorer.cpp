@@ -55,8 +55,8 @@ StageScorer::StageScorer(const config::Config& config, const RunContext& context
       data_(config, context, policy_, session.gather_group()),
       signals_(config, context, reads_frozen() ? policy_.frozen : std::nullopt, data_,
                session.gather_group()),
-      stage_(config, context, policy_, {&session.gather_group(), &session.reduce_group()},
-             !reads_frozen() || signals_.complete()) {
+      groups_(parallel::groups_of(session, policy_.assemble.parallel)),
+      stage_(config, context, policy_, groups_, !reads_frozen() || signals_.complete()) {
   const int in_model = policy_.predicts ? num_heads() : 0;
   if (options_.num_heads > in_model)
     refuse_score(fmt::format("--heads {}, but the model has {} prediction head{}",
@@ -68,8 +68,7 @@ StageScorer::StageScorer(const config::Config& config, const RunContext& context
     refuse_score(fmt::format("--step {}, but the run has {} steps", *options_.step, num_steps));
   training::AssembleOptions assemble = policy_.assemble;
   assemble.objective = stage_.objective();
-  model_ = std::make_unique<training::TrainableModel>(
-      assemble, parallel::Groups{&session.gather_group(), &session.reduce_group()});
+  model_ = std::make_unique<training::TrainableModel>(assemble, groups_);
   if (stage_.frozen()) signals_.follow(*stage_.frozen());
   fill_weights();
 }

@@ -65,6 +65,7 @@ class StageScorer {
   ModelPlan policy_;
   RunData data_;
   StageSignals signals_;
+  parallel::Groups groups_;
   StageModels stage_;
   std::unique_ptr<training::TrainableModel> model_;
   models::ScoreSummary summary_;
