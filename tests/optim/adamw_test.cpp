@@ -25,6 +25,24 @@ struct OneParameter {
   double value() const { return master[0].item<double>(); }
 };
 
+TEST(AdamW, EachUnitIsNamedWhenItsUpdateIsDone) {
+  const layout::BucketPlan plan{{{"p", {1}}}, 1};
+  std::vector<TrainedShard> shards;
+  for (const int unit : {4, 0, 7})
+    shards.push_back({plan, 0, at::ones({128}, at::kDouble), at::ones({128}, at::kDouble), Tensor(),
+                      UnitId(unit)});
+  AdamW adamw(shards, {.groups = {{"policy", 0.1, 0.01}}, .group_of = nullptr}, {});
+  std::string story;
+  adamw.apply({.grad_scale = at::ones({}, at::kDouble), .apply = at::full({}, 1, at::kInt)},
+              [&](UnitId unit) {
+                story += std::to_string(unit.value()) + ":";
+                for (const TrainedShard& shard : shards)
+                  story += shard.master[0].item<double>() < 1 ? '+' : '-';
+                story += ' ';
+              });
+  EXPECT_EQ(story, "4:+-- 0:++- 7:+++ ");
+}
+
 // Vector V43.
 TEST(AdamW, TwoStepsFromZeroMoments) {
   OneParameter one;

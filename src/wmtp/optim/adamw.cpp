@@ -26,13 +26,15 @@ AdamW::AdamW(std::vector<TrainedShard> shards, ParamGroups groups, const AdamWSe
       at::zeros({}, shards_.front().master.options().dtype(at::kLong).pinned_memory(false));
 }
 
-void AdamW::apply(const UpdateControl& control) {
+void AdamW::apply(const UpdateControl& control, const std::function<void(UnitId)>& updated) {
   UpdateControl here = control;
   const c10::Device device = applied_steps_.device();
   here.grad_scale = control.grad_scale.to(device);
   here.apply = control.apply.to(device);
-  for (std::size_t i = 0; i < shards_.size(); ++i)
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
     for (const GroupRange& range : ranges_[i]) update(i, range, here);
+    if (updated) updated(shards_[i].unit);
+  }
   applied_steps_.add_(here.apply.to(at::kLong));
 }
 

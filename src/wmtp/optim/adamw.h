@@ -1,8 +1,10 @@
 // AdamW over the shards of all units: one launch a unit (and group). Moments live here; they are
 // part of the state that is saved.
 #pragma once
+#include <functional>
 #include <vector>
 
+#include "wmtp/core/strong_ids.h"
 #include "wmtp/optim/param_groups.h"
 #include "wmtp/optim/recipe.h"
 #include "wmtp/tensor/tensor.h"
@@ -21,6 +23,7 @@ struct TrainedShard {
   int rank = 0;         // which part of the plan this shard is
   Tensor master, grad;  // master: the recipe's dtype; fp32 (fp64) in a unit of full precision
   Tensor compute_copy;  // undefined: none to keep up to date
+  UnitId unit = {};     // as apply() names it
 };
 
 // What the step decided, all on the device: a bad step updates nothing and the host need not know
@@ -35,8 +38,9 @@ class AdamW {
  public:
   AdamW(std::vector<TrainedShard> shards, ParamGroups groups, const AdamWSettings& settings);
 
+  // In the order of the shards. `updated` hears of each one whose update is enqueued.
   // Shards in host memory (cpu_offload): BLOCKS for the device's verdict, then updates on the CPU.
-  void apply(const UpdateControl& control);
+  void apply(const UpdateControl& control, const std::function<void(UnitId)>& updated = {});
   const Tensor& applied_steps() const { return applied_steps_; }  // 0-d int64 on the device
   const std::vector<Tensor>& exp_avg() const { return exp_avg_; }
   const std::vector<Tensor>& exp_avg_sq() const { return exp_avg_sq_; }

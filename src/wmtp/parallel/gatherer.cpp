@@ -16,10 +16,16 @@
 // Who may block whom: a gather ends only when every rank has started it, so the order in which
 // units are acquired is part of the protocol. It is recorded, not configured: the first pass of a
 // kind gathers without prefetch and writes its order down, later passes are checked against it.
-// Units marked `kept` stand outside of that order, as they are held across a whole pass. Prefetch
-// never looks beyond the end of a pass, so no gather is in flight when the optimizer changes the
-// masters and invalidate() drops what was gathered; between the micro-batches of a step it stays
-// valid.
+// Units marked `kept` stand outside of that order, as they are held across a whole pass. Within a
+// step prefetch never looks beyond the end of a pass; between the micro-batches of a step what was
+// gathered stays valid.
+//
+// Between two steps the first gathers follow the updates of their own units, in the optimizer's
+// order, and run while it updates the other units. A gather may read a master where it lies (a
+// thread of Gloo does, or another stream): so whoever changes masters ends all gathers first, which
+// is what begin_update() and invalidate() wait for. Whether another pass comes in between
+// (validation, a sample) does not matter: it finds the weights of the next step, and may take the
+// slots of what it does not need itself, after the gather into them has ended.
 
 namespace wmtp::parallel {
 namespace {
@@ -81,6 +87,7 @@ void Gatherer::begin_pass(int kind) {
   order_ = &entry->second;
   recording_ = fresh;
   position_ = 0;
+  for (Buffer& slot : slots_) slot.awaited = false;  // perhaps by a pass of another kind
 }
 
 UnitWeights Gatherer::acquire(UnitId id, bool backward) {
@@ -121,12 +128,50 @@ void Gatherer::release(UnitId id) {
 }
 
 void Gatherer::invalidate() {
-  for (auto& [unit, buffer] : kept_) buffer.holds = -1;
-  for (Buffer& slot : slots_) {
+  for (const Buffer& slot : slots_)
     WMTP_CHECK(!slot.in_use, "weights changed while a unit was in use");
-    slot.holds = -1;
-    slot.awaited = false;
+  for (auto& [unit, buffer] : kept_) drop(buffer);
+  for (Buffer& slot : slots_) drop(slot);
+  early_.clear();
+}
+
+void Gatherer::drop(Buffer& buffer) {
+  buffer.trained_work.wait();
+  buffer.frozen_work.wait();
+  buffer.holds = -1;
+  buffer.awaited = false;
+}
+
+// A kept unit is one of the first if it was used since it was fetched: a pass of another kind may
+// have been the only one to need it.
+void Gatherer::begin_update() {
+  std::set<std::size_t> first;
+  const auto order = recorded_.find(/*kind=*/0);
+  const auto depth = static_cast<std::size_t>(options_.prefetch_forward);
+  if (order != recorded_.end() && depth > 0) {
+    for (const auto& [unit, buffer] : kept_)
+      if (states_[unit].plan.kept && buffer.holds >= 0 && !buffer.awaited) first.insert(unit);
+    const auto begin = order->second.begin();
+    first.insert(begin, begin + static_cast<std::ptrdiff_t>(std::min(depth, order->second.size())));
   }
+  invalidate();
+  for (const std::size_t unit : first) {
+    if (states_[unit].master.defined())
+      early_.insert(unit);
+    else
+      fetch_early(unit);  // frozen: it does not change
+  }
+}
+
+void Gatherer::updated(UnitId id) {
+  const auto unit = static_cast<std::size_t>(id.value());
+  if (early_.erase(unit)) fetch_early(unit);
+}
+
+void Gatherer::fetch_early(std::size_t unit) {
+  Buffer& buffer = buffer_of(unit);
+  fetch(unit, buffer);
+  buffer.awaited = true;
 }
 
 std::int64_t Gatherer::buffer_bytes() const {
@@ -161,10 +206,11 @@ Gatherer::Buffer& Gatherer::buffer_of(std::size_t unit) {
   return *buffer;
 }
 
-// The slot was last read by work already enqueued, and a collective starts after what is enqueued:
-// no other guard is needed to overwrite it.
+// The slot was last read by work already enqueued, and a collective starts after what is enqueued.
+// Only a gather that nobody has waited for may still write to it.
 void Gatherer::fetch(std::size_t unit, Buffer& buffer) {
   const UnitState& state = states_[unit];
+  drop(buffer);
   buffer.holds = static_cast<int>(unit);
   std::int64_t at = 0;
   if (state.master.defined() && !state.copy.defined()) {

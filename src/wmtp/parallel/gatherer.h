@@ -3,10 +3,12 @@
 // then on. Under SHARD_GRAD_OP every unit has a buffer of its own and is gathered once a step,
 // ahead of its use all the same; only where frozen weights are converted on the way does a unit
 // share the slots. Units marked `kept` always have their own buffer and stand at both ends of a
-// pass: they are not prefetched. THREADS: one. COLLECTIVE: all ranks acquire the same units in the
-// same order.
+// pass: they are not prefetched within it. What a step acquires first is gathered behind the update
+// of the step before. THREADS: one. COLLECTIVE: all ranks acquire, and update, the same units in
+// the same order.
 #pragma once
 #include <map>
+#include <set>
 #include <vector>
 
 #include "wmtp/comm/communicator.h"
@@ -25,13 +27,19 @@ class Gatherer {
   Gatherer(const std::vector<UnitState>& states, const ParallelOptions& options,
            comm::Communicator* group);
 
-  // A pass over the model begins (a micro-batch; a validation batch). Passes of one kind acquire
-  // alike.
+  // A pass over the model begins (a micro-batch: kind 0; a validation batch). Passes of one kind
+  // acquire alike.
   void begin_pass(int kind);
   UnitWeights acquire(UnitId unit, bool backward);
   void release(UnitId unit);
-  // The optimizer has changed the weights: everything gathered is stale.
+  // The weights change: everything gathered is stale, and nothing reads or writes them any more.
+  // BLOCKS (CPU) for gathers under way.
   void invalidate();
+  // invalidate(), before the optimizer changes the weights unit by unit; updated() follows for each
+  // unit that has trained ones. What the next micro-batch acquires first (the kept units, and as
+  // many more as are prefetched in forward) is gathered as soon as its own update is enqueued.
+  void begin_update();
+  void updated(UnitId unit);
 
   std::int64_t buffer_bytes() const;  // of slots and kept buffers
 
@@ -39,7 +47,7 @@ class Gatherer {
   struct Buffer {
     Tensor storage;                        // 1-D, compute dtype
     int holds = -1;                        // unit whose weights are in it (or on their way)
-    bool in_use = false, awaited = false;  // awaited: prefetched, not yet acquired
+    bool in_use = false, awaited = false;  // awaited: fetched ahead, not yet acquired
     comm::Work trained_work, frozen_work;
   };
 
@@ -49,7 +57,9 @@ class Gatherer {
   Buffer& buffer_of(std::size_t unit);
   Buffer* holder_of(std::size_t unit);  // null: its weights are nowhere, nor on their way
   Buffer* free_slot();
+  static void drop(Buffer& buffer);
   void fetch(std::size_t unit, Buffer& buffer);
+  void fetch_early(std::size_t unit);
   comm::Work fetch_bucket(const layout::BucketPlan& plan, const Tensor& shard, const Tensor& whole,
                           const std::string& unit);
   void prefetch(bool backward);
@@ -61,6 +71,7 @@ class Gatherer {
   std::map<std::size_t, Buffer> kept_;
   std::map<int, std::vector<std::size_t>> recorded_;  // pass kind -> units in order of acquisition
   std::vector<std::size_t>* order_ = nullptr;
+  std::set<std::size_t> early_;  // units to be fetched once they are updated
   std::size_t position_ = 0;
   bool recording_ = false;
 };

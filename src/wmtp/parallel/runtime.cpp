@@ -14,8 +14,8 @@ Runtime::Runtime(const std::vector<layout::UnitSpec>& units, const ParallelOptio
       reducer_(states_, options_, groups_) {}
 
 void Runtime::fill(const ReadParam& fill) {
+  gatherer_.invalidate();  // first: a gather under way may still read the masters
   fill_unit_states(states_, options_, placement_, fill);
-  gatherer_.invalidate();
 }
 
 void Runtime::begin_step() {

@@ -32,7 +32,11 @@ class Runtime {
   void close_grad(UnitId unit) { reducer_.close(unit); }
   // All gradients of the step are home: states()[u].grad.
   void finish_grads() { reducer_.finish(); }
-  // To be called after the optimizer has changed the masters.
+  // Before the optimizer changes the masters, and after each unit's update: the first gathers of
+  // the next step start behind the other updates.
+  void begin_update() { gatherer_.begin_update(); }
+  void unit_updated(UnitId unit) { gatherer_.updated(unit); }
+  // To be called after the masters were changed in another way.
   void weights_changed() { gatherer_.invalidate(); }
 
   std::vector<UnitState>& states() { return states_; }

@@ -29,9 +29,11 @@ StepOptions step_options_of(const AssembleOptions& options, optim::LossScale* lo
 std::vector<optim::TrainedShard> trained_shards(parallel::Runtime& runtime) {
   std::vector<optim::TrainedShard> shards;
   const int rank = runtime.placement().shard_rank();
-  for (const parallel::UnitState& state : runtime.states())
+  for (int unit = 0; const parallel::UnitState& state : runtime.states()) {
+    const UnitId id(unit++);
     if (state.master.defined())
-      shards.push_back({state.plan.trained, rank, state.master, state.grad, state.copy});
+      shards.push_back({state.plan.trained, rank, state.master, state.grad, state.copy, id});
+  }
   return shards;
 }
 

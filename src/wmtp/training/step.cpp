@@ -75,11 +75,12 @@ void Step::update(const StepInput& input, const StepFacts& facts, const Totals& 
   const auto dtype = runtime_.options().master_dtype == kFloat64 ? at::kDouble : at::kFloat;
   Tensor grad_scale = optim::clip_scale(norm2, options_.max_grad_norm, dtype);
   if (scale.defined()) grad_scale.div_(scale);
+  runtime_.begin_update();
   optimizer_.apply({.grad_scale = grad_scale,
                     .apply = apply,
                     .schedule_factor = input.schedule_factor,
-                    .min_learning_rate = input.min_learning_rate});
-  runtime_.weights_changed();
+                    .min_learning_rate = input.min_learning_rate},
+                   [this](UnitId unit) { runtime_.unit_updated(unit); });
   if (!options_.loss_scale) return;
   const Tensor others_finite = totals.finite_but("squared_norm");
   options_.loss_scale->update(others_finite.logical_and(at::isfinite(scaled_norm2).logical_not()),
