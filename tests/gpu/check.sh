@@ -21,6 +21,7 @@ part shapes "$here/shapes.sh" "$bundle" "$out"
 part nccl_conformance env WMTP_TEST_CUDA=1 "$bundle/bin/comm_test" --gtest_brief=1 --gtest_filter=NcclOnGpu.*
 part parity python3 "$here/parity.py" "$bundle" "$(mktemp -d)"
 part saves "$here/saves.sh" "$bundle"
+part groups python3 "$here/groups.py" "$bundle"
 part system "$here/system.sh" "$bundle" "$out"
 part step_variants python3 "$here/step_variants.py" "$bundle"
 part comm_figures python3 "$here/comm_figures.py" "$bundle"
