@@ -38,6 +38,12 @@ def ranks_below(pid):
     return sorted(found)
 
 
+def rank_below(pid, rank):
+    """The process of that rank among a launcher's children."""
+    (found,) = [child for child in ranks_below(pid) if f"RANK={rank}".encode() in Path(f"/proc/{child}/environ").read_bytes().split(b"\0")]
+    return found
+
+
 def run_with_kills(runs, name, launcher, world, kills, **overrides):
     """SIGKILL for `kills` ranks, each after a new checkpoint; the launcher's code and what all have said."""
     log = runs.folder / f"{name}.log"

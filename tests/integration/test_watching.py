@@ -1,8 +1,13 @@
 """What a run notices by itself: ranks that hold the others up, and losses that stand out."""
 import json
+import os
+import signal
+import threading
+import time
 
 import pytest
-from tiny_runs import TinyRuns, metrics
+from killed_ranks import rank_below
+from tiny_runs import TinyRuns, metrics, wait_for
 
 STEPS = 31
 
@@ -40,6 +45,42 @@ def test_slow_ranks_are_named_with_their_cause(wmtp, runs):
 def test_a_rank_whose_data_comes_late_is_named(runs):
     runs.run("late", ranks=2, dataset__loader_threads=1, failpoint="data.batch.made:rank=1:nth=1+=sleep:120")
     assert [(event["rank"], event["cause"]) for event in events(runs, "late", "straggler")] == [(1, "data")]
+
+
+class Throttled:
+    """A process that is given a quarter of the time: stopped for 30 ms, left alone for 10, and so on."""
+
+    def __init__(self, pid):
+        self.pid, self.over = pid, threading.Event()
+        self.thread = threading.Thread(target=self._throttle)
+
+    def __enter__(self):
+        self.thread.start()
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+
+    def _throttle(self):
+        try:
+            while not self.over.is_set():
+                os.kill(self.pid, signal.SIGSTOP)
+                time.sleep(0.03)
+                os.kill(self.pid, signal.SIGCONT)
+                time.sleep(0.01)
+        except ProcessLookupError:  # the launcher has taken note of its end
+            pass
+
+
+def test_a_rank_whose_processor_is_taken_away_again_and_again_is_named(runs):
+    """No failpoint: the time is gone wherever the rank is."""
+    process = runs.start("throttled", ranks=3, data_sampling__n_samples=48, training__log_interval=1)
+    wait_for(lambda: any("train/loss" in point for point in metrics(runs, "throttled")) or process.poll() is not None)
+    with Throttled(rank_below(process.pid, 1)):
+        text = process.communicate(timeout=120)[0]
+    assert process.returncode == 0, text
+    slowest = max(events(runs, "throttled", "straggler"), key=lambda event: event["slowdown"])
+    assert (slowest["rank"], slowest["step"]) == (1, 30) and slowest["text"] in text
 
 
 def test_equal_ranks_are_not_named(runs):
