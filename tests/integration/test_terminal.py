@@ -10,7 +10,7 @@ import termios
 import time
 
 import pytest
-
+from killed_ranks import mpirun_of_tests
 from tiny_runs import TinyRuns, environment
 
 SLOW_STEPS = "step.begin:nth=1+=sleep:40"  # a bar is drawn every 200 ms at most
@@ -105,6 +105,14 @@ def test_a_bar_of_rank_0_reaches_the_terminal_of_the_launcher_and_no_log(runs):
     assert max(map(len, shown.rows())) < 60
     log = (runs.folder / "logs/rank_00000.log").read_text()
     assert "Training completed" in log and "\x1b[?2026" not in log
+
+
+def test_mpirun_whose_output_is_a_file_gets_no_bar_and_no_colours(runs):
+    """Its ranks have terminals of their own all the same."""
+    argv = [*mpirun_of_tests(2), *command(runs, "mpirun", val_samples=4, training__max_steps=4)]
+    done = subprocess.run(argv, capture_output=True, text=True, env=environment(SLOW_STEPS), timeout=120)
+    assert done.returncode == 0 and "Training completed" in done.stdout, done.stdout + done.stderr
+    assert "\x1b" not in done.stdout + done.stderr and "\r" not in done.stdout
 
 
 def test_a_token_cache_that_is_being_built_moves_on_the_terminal(wmtp, runs):

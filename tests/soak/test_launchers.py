@@ -5,6 +5,7 @@ import signal
 import subprocess
 
 import pytest
+from doctor_tables import assert_bandwidths_are_told
 from history import content_hash
 from killed_ranks import mpirun_of_tests, ranks_below, run_with_kills, torchrun_of_tests
 from slurm_cluster import SlurmCluster
@@ -59,6 +60,16 @@ def test_mpirun(runs, meeting):
     assert {start["source"] for start in starts(runs, name)} == {"openmpi"} and len(starts(runs, name)) == 3
     assert content_hash(runs.checkpoint(name, STEPS)) == content_hash(runs.checkpoint(f"calm-{name}", STEPS))
     assert losses_by_step(runs, name) == losses_by_step(runs, f"calm-{name}")
+
+
+@pytest.mark.parametrize("meeting", [[], ["-x", "MASTER_ADDR=127.0.0.1", "-x", "MASTER_PORT=29644"]])
+def test_doctor_measures_the_way_between_ranks_of_mpirun(wmtp, tmp_path, meeting):
+    argv = [*mpirun_of_tests(2, *meeting), wmtp.binary, "doctor", "--cluster", "--device", "cpu", "--storage", tmp_path]
+    done = subprocess.run(list(map(str, argv)), env=environment(), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "OK   launcher     openmpi: rank 0 of 2" in done.stdout
+    assert "OK   cluster      2 ranks on 1 hosts over gloo" in done.stdout
+    assert_bandwidths_are_told(done.stdout)
 
 
 def run_until_stopped(runs, name, argv, env):

@@ -21,7 +21,9 @@ std::size_t asked_columns(int fd) {
 }  // namespace
 
 bool reaches_terminal(int fd) {
-  return ::isatty(fd) == 1 || std::getenv("WMTP_ON_TERMINAL");
+  if (std::getenv("WMTP_ON_TERMINAL")) return true;
+  // Open MPI gives the output of every rank a terminal of its own, even where mpirun's is a file.
+  return ::isatty(fd) == 1 && !std::getenv("OMPI_COMM_WORLD_RANK");
 }
 
 std::size_t terminal_columns(int fd) {
