@@ -1,6 +1,7 @@
 """A real Slurm of two nodes on this machine: jobs, their states, and what they were told."""
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -36,16 +37,20 @@ class SlurmCluster:
         self.folder = Path(tempfile.mkdtemp(prefix="slurm-"))  # sockets are in it: their paths must be short
         hosts = self.folder / "hosts"
         hosts.write_text(f"127.0.0.1 localhost {socket.gethostname().split('.')[0]} n1 n2\n")
-        started = subprocess.run(["unshare", "-m", "sh", "-c", IN_OWN_MOUNTS, "sh", hosts, SCRIPT, "start", self.folder],
-                                 capture_output=True, text=True)
-        assert started.returncode == 0, started.stderr
+        started = self._script("start")
         cleared = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "MASTER_", "PMI"))}
-        self.environment = {**cleared, "SLURM_CONF": started.stdout.strip().rpartition("=")[2]}
+        self.environment = {**cleared, "SLURM_CONF": started.strip().rpartition("=")[2]}
         return self
 
     def __exit__(self, *_):
         subprocess.run([SCRIPT, "stop", self.folder], check=True, capture_output=True)
         shutil.rmtree(self.folder)
+
+    def _script(self, verb, *words):
+        done = subprocess.run(["unshare", "-m", "sh", "-c", IN_OWN_MOUNTS, "sh", self.folder / "hosts", SCRIPT, verb, self.folder,
+                               *words], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def call(self, *argv, **options):
         """One of Slurm's programs; what it printed."""
@@ -86,6 +91,22 @@ class SlurmCluster:
             except OSError:  # it has just ended
                 pass
         return found
+
+    def cut_power(self, node, rank):
+        """SIGKILL for all there is on a node: its slurmd, the daemon of the one step on it, and that step's one rank."""
+        records = (line.split() for line in (self.folder / "slurm/pids").read_text().splitlines())
+        (slurmd,) = [int(pid) for name, pid, _born in records if name == node]
+        step = int(Path(f"/proc/{rank}/stat").read_text().rpartition(")")[2].split()[1])
+        assert Path(f"/proc/{step}/comm").read_text() == "slurmstepd\n"
+        for pid in (slurmd, step, rank):
+            os.kill(pid, signal.SIGKILL)
+
+    def reboot(self, node):
+        """A node whose power was cut comes back, with nothing running on it."""
+        self._script("reboot", node)
+
+    def node_state(self, node):
+        return self.call("sinfo", "-h", "-n", node, "-p", "main", "-o", "%T").strip()
 
     def submit_run(self, script, runs, name, flags=(), variables=None, **overrides):
         """A run of tiny_runs as a job of packaging/slurm: a rank on each node, unless `flags` say otherwise."""

@@ -2,15 +2,19 @@
 and ended with the state of a run that nobody disturbed."""
 import os
 import signal
+import time
 
 import pytest
+from doctor_tables import assert_bandwidths_are_told
 from history import content_hash
 from killed_ranks import mpirun_of_tests, torchrun_of_tests
 from slurm_cluster import QWEN3, SlurmCluster, why_not
 from tiny_runs import TinyRuns, losses_by_step, starts, wait_for
 
 STEPS = 60
+LEAVE_S = 20  # within which a rank has left whose peer is gone
 UNSIGNALLED = "--signal=URG@1"  # a signal that nobody minds
+SAVING = {**QWEN3, "checkpoint__save_every_steps": 5}  # each save is validated, which the end remembers
 
 
 def slow(ms):
@@ -79,14 +83,38 @@ def test_preempted_by_a_job_of_higher_priority(cluster, runs):
     assert_ended_as_calm(cluster, runs, "preempted", job)
 
 
-def test_a_killed_rank(cluster, runs):
-    saving = {**QWEN3, "checkpoint__save_every_steps": 5}  # each save is validated, which the end remembers
-    runs.run("calm-saving", ranks=2, **saving)
-    job = cluster.submit_run("requeue.sbatch", runs, "killed", variables=slow(50), **saving)
+@pytest.fixture(scope="module")
+def calm_saving(runs):
+    runs.run("calm-saving", ranks=2, **SAVING)
+    return "calm-saving"
+
+
+def test_a_killed_rank(cluster, runs, calm_saving):
+    job = cluster.submit_run("requeue.sbatch", runs, "killed", variables=slow(50), **SAVING)
     wait_for(lambda: runs.steps("killed"))
     os.kill(cluster.ranks(job)[1], signal.SIGKILL)
-    text = assert_ended_as_calm(cluster, runs, "killed", job, calm="calm-saving")
+    text = assert_ended_as_calm(cluster, runs, "killed", job, calm=calm_saving)
     assert "[job] ended with 137: back into the queue" in text
+
+
+def test_a_node_without_power(cluster, runs, calm_saving):
+    """The rank on the other node leaves by itself. Slurm takes its time (SlurmdTimeout, 30 s here) to give the node up, and
+    then requeues the job, which waits until the node is back."""
+    job = cluster.submit_run("requeue.sbatch", runs, "lost", variables=slow(50), **SAVING)
+    wait_for(lambda: runs.steps("lost"))
+    begun = time.monotonic()
+    cluster.cut_power("n2", cluster.ranks(job)[1])
+    try:
+        wait_for(lambda: not cluster.ranks(job))
+        left_s = time.monotonic() - begun
+        facts = cluster.wait_for(job, "PENDING")
+        given_up_s = time.monotonic() - begun
+        assert (facts["JobState"], facts["Restarts"], cluster.node_state("n2")) == ("PENDING", "1", "down*")
+    finally:
+        cluster.reboot("n2")
+    text = assert_ended_as_calm(cluster, runs, "lost", job, calm=calm_saving)
+    assert left_s < LEAVE_S and "n1: task 0: Exited with exit code 75" in text and "Node failure on n2" in text
+    print(f"lost: the other rank left with 75 after {left_s:.1f} s, requeued by Slurm after {given_up_s:.0f} s")
 
 
 def test_a_run_that_comes_to_no_checkpoint_ends_with_70(cluster, runs):
@@ -109,6 +137,13 @@ def test_without_a_way_back(cluster, runs, script, flags):
     facts = cluster.wait_for(job)
     assert facts["JobState"] == "COMPLETED", (runs.folder / f"{name}.out").read_text()
     assert content_hash(runs.checkpoint(name, STEPS)) == content_hash(runs.checkpoint("calm", STEPS))
+
+
+def test_doctor_measures_the_way_between_two_nodes(cluster, wmtp, tmp_path):
+    told = cluster.call("srun", "--nodes=2", "--ntasks=2", wmtp.binary, "doctor", "--cluster", "--device", "cpu",
+                        "--storage", tmp_path)
+    assert "OK   cluster      2 ranks on 2 hosts over gloo" in told and "1 pairs across hosts" in told
+    assert_bandwidths_are_told(told)
 
 
 def test_torchrun_on_each_node(cluster, runs):
