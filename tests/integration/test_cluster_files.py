@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from dockerfile import instructions
 from fake_slurm import PLAIN_FLAGS, Cluster, find_shellcheck
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -451,12 +452,6 @@ def test_wmtp_finds_its_place_by_the_variables_of_the_indexed_job(wmtp, tmp_path
 # --- images ------------------------------------------------------------------------------------------
 
 
-def instructions():
-    """The Dockerfile as [(word, rest)], continued lines joined."""
-    text = re.sub(r"^#.*\n", "", (PACKAGING / "Dockerfile").read_text(), flags=re.M).replace("\\\n", " ")
-    return [tuple(line.split(None, 1)) for line in text.splitlines() if line.strip()]
-
-
 def all_of(word):
     return [rest for name, rest in instructions() if name == word]
 
@@ -495,7 +490,7 @@ def test_every_command_of_the_image_finds_its_files():
 def test_the_image_runs_wmtp_as_a_plain_user():
     assert all_of("FROM") == ["debian:12-slim"] and all_of("ENTRYPOINT") == ['["wmtp"]']
     (path,) = [rest for rest in all_of("ENV") if rest.startswith("PATH=")]
-    assert path.startswith("PATH=/opt/wmtp/bin:/opt/torch/bin:")
+    assert path == "PATH=/opt/wmtp/bin:/opt/torch/bin:${PATH}", "useradd is in /usr/sbin"
     (user,) = all_of("USER")
     assert any(f"useradd --uid {user} " in rest for rest in all_of("RUN")) and int(user) > 0
     for name, template, _container in pods():
