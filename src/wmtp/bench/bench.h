@@ -13,6 +13,7 @@ void add_bench_comm(CLI::App& bench, cli::Session& session);
 void add_bench_data(CLI::App& bench, cli::Session& session);
 void add_bench_kernels(CLI::App& bench, cli::Session& session);
 void add_bench_load(CLI::App& bench, cli::Session& session);
+void add_bench_overlap(CLI::App& bench, cli::Session& session);
 void add_bench_runtime(CLI::App& bench, cli::Session& session);
 void add_bench_step(CLI::App& bench, cli::Session& session);
 

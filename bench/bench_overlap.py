@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""How much of the communication of a step hides behind its computation, over links of a chosen rate.
+
+  python bench/bench_overlap.py [--strategies FULL_SHARD,SHARD_GRAD_OP,HYBRID_SHARD] [--ratios 0.6,1,1.8] [--rounds 5]
+Ranks run in network namespaces of their own (root, or user namespaces), a core each, joined by links that are slow enough
+for communication to take 0.5 to 2 times as long as the computation. `wmtp bench overlap` measures all parts in one run.
+Bounds, of medians: a step with 1 or 2 units gathered ahead takes at most 1.1 x max(C, M) + first gather + last reduction,
+where C is the computation alone and M the communication alone; the control, nothing ahead, at least
+0.9 x (C + gathers alone). Ends with 1 if one is broken. About 10 minutes; run it on a quiet machine.
+"""
+import argparse
+import json
+import os
+import secrets
+import subprocess
+import sys
+from pathlib import Path
+
+from shaped_network import ShapedNetwork, why_not
+
+WMTP = os.environ.get("WMTP_BIN", str(Path(__file__).resolve().parent.parent / "build/bin/wmtp"))
+PORT = 29641
+AHEAD = (0, 1, 2)
+FIRST_RATE = 20e6  # bytes/s, of the run that finds the rates for the others
+REFUSED = 78
+
+
+class Refused(Exception):
+    """The program does not know the strategy."""
+
+
+def launch(network, strategy, args, rounds):
+    """The result of one run with a rank on each node of the network; of four, two make a node of the program's."""
+    ranks, on_node = network.nodes, max(1, network.nodes // 2)
+    token, cores = secrets.token_hex(16), sorted(os.sched_getaffinity(0))
+    processes = []
+    for rank in range(ranks):
+        env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank % on_node),
+               "LOCAL_WORLD_SIZE": str(on_node), "WMTP_RENDEZVOUS": f"tcp://{network.address(0)}:{PORT}",
+               "WMTP_RUN_TOKEN": token}
+        command = ["taskset", "-c", cores[rank % len(cores)], WMTP, "--json", "bench", "overlap", "--strategy", strategy,
+                   "--units", args.units, "--width", args.width, "--rows", args.rows, "--rounds", rounds,
+                   "--steps", args.steps, "--prefetch", *AHEAD]
+        processes.append(subprocess.Popen(network.command(rank, command), env=env, text=True,
+                                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+    texts = [process.communicate()[0] for process in processes]
+    codes = [process.returncode for process in processes]
+    if set(codes) == {REFUSED} and strategy in texts[0]:
+        raise Refused(texts[0].strip())
+    found = [json.loads(line) for line in texts[0].splitlines() if line.startswith("{")]
+    results = [line for line in found if line.get("type") == "result"]
+    if any(codes) or not results:
+        sys.exit(f"bench_overlap: {strategy} ended with {codes}:\n" + "\n".join(texts))
+    return results[-1]
+
+
+def ratio_of(result):
+    """M/C"""
+    return result["comm_ms"][1] / result["compute_ms"]
+
+
+def judge(result):
+    """(depth, milliseconds, bound, whether it holds) of each depth; the bound of depth 0 is a lower one."""
+    ends = result["first_gather_ms"] + result["last_reduction_ms"]
+    rows = []
+    for depth, comm, step in zip(result["prefetch"], result["comm_ms"], result["step_ms"], strict=True):
+        if depth == 0:
+            bound = 0.9 * (result["compute_ms"] + result["gathers_ms"])
+            rows.append((depth, step, bound, step >= bound))
+        else:
+            bound = 1.1 * max(result["compute_ms"], comm) + ends
+            rows.append((depth, step, bound, step <= bound))
+    return rows
+
+
+def table_row(strategy, rate, result):
+    cells = [strategy, f"{rate / 1e6:.1f}", f"{ratio_of(result):.2f}", f"{result['compute_ms']:.0f}",
+             " / ".join(f"{ms:.0f}" for ms in result["comm_ms"]), f"{result['gathers_ms']:.0f}",
+             f"{result['first_gather_ms']:.0f} + {result['last_reduction_ms']:.0f}"]
+    for depth, step, bound, holds in judge(result):
+        sign = (">=" if depth == 0 else "<=") if holds else "BROKEN"
+        cells.append(f"{step:.0f} ({sign} {bound:.0f})")
+    cells.append(" / ".join(f"{gather:.0f} + {reduce:.0f}" for gather, reduce in
+                            zip(result["waited_gather_ms"], result["waited_reduce_ms"], strict=True)))
+    return "| " + " | ".join(cells) + " |"
+
+
+HEADER = """\
+| strategy | link, MB/s | M/C | C, ms | M, ms, at 0 / 1 / 2 ahead | gathers alone | first gather + last reduction \
+| step, 0 ahead | step, 1 ahead | step, 2 ahead | waited, gathers + reductions |
+|---|---|---|---|---|---|---|---|---|---|---|"""
+
+
+def measure(strategy, args):
+    """Prints the strategy's rows; whether all bounds hold."""
+    held = True
+    with ShapedNetwork(4 if strategy == "HYBRID_SHARD" else 2) as network:
+        network.set_rate(FIRST_RATE)
+        try:
+            first = launch(network, strategy, args, rounds=1)
+        except Refused as refused:
+            print(f"{strategy}: skipped, this program does not have it: {refused}")
+            return True
+        rate_of_one = FIRST_RATE * ratio_of(first)  # at which M/C is 1
+        for wanted in args.ratios:
+            for _ in range(2):  # C is another one by now where the machine is not quiet
+                rate = rate_of_one / wanted
+                network.set_rate(rate)
+                result = launch(network, strategy, args, args.rounds)
+                rate_of_one = rate * ratio_of(result)
+                if 0.5 <= ratio_of(result) <= 2:
+                    break
+            print(table_row(strategy, rate, result), flush=True)
+            if not 0.5 <= ratio_of(result) <= 2:
+                print(f"{strategy}: M/C is {ratio_of(result):.2f}, outside of 0.5 to 2")
+                held = False
+            held = held and all(holds for *_, holds in judge(result))
+    return held
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--strategies", type=lambda text: text.split(","), default=["FULL_SHARD", "SHARD_GRAD_OP", "HYBRID_SHARD"])
+    parser.add_argument("--ratios", type=lambda text: [float(part) for part in text.split(",")], default=[0.6, 1, 1.8],
+                        help="M/C to be aimed at")
+    parser.add_argument("--units", type=int, default=24)
+    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--rows", type=int, default=6144)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=2)
+    args = parser.parse_args()
+    if reason := why_not():
+        print(f"bench_overlap: not measured, no shaped network here: {reason}")
+        return 0
+    print(f"load average {os.getloadavg()[0]:.1f}; {args.units} units and the root, {args.width} x {args.width} weights each")
+    print(HEADER, flush=True)
+    held = [measure(strategy, args) for strategy in args.strategies]
+    print(f"load average {os.getloadavg()[0]:.1f}; " + ("all bounds hold" if all(held) else "a bound is broken"))
+    return 0 if all(held) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
