@@ -22,31 +22,25 @@ WMTP = os.environ.get("WMTP_BIN", str(Path(__file__).resolve().parent.parent / "
 PORT = 29641
 AHEAD = (0, 1, 2)
 FIRST_RATE = 20e6  # bytes/s, of the run that finds the rates for the others
-REFUSED = 78
-
-
-class Refused(Exception):
-    """The program does not know the strategy."""
+RANKS = {"HYBRID_SHARD": 4}  # in two groups; of the other strategies 2
 
 
 def launch(network, strategy, args, rounds):
-    """The result of one run with a rank on each node of the network; of four, two make a node of the program's."""
-    ranks, on_node = network.nodes, max(1, network.nodes // 2)
+    """The result of one run with a rank on each node of the network."""
+    ranks = network.nodes
     token, cores = secrets.token_hex(16), sorted(os.sched_getaffinity(0))
     processes = []
     for rank in range(ranks):
-        env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank % on_node),
-               "LOCAL_WORLD_SIZE": str(on_node), "WMTP_RENDEZVOUS": f"tcp://{network.address(0)}:{PORT}",
+        env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": "0",
+               "LOCAL_WORLD_SIZE": "1", "WMTP_RENDEZVOUS": f"tcp://{network.address(0)}:{PORT}",
                "WMTP_RUN_TOKEN": token}
-        command = ["taskset", "-c", cores[rank % len(cores)], WMTP, "--json", "bench", "overlap", "--strategy", strategy,
+        command = ["taskset", "-c", cores[rank % len(cores)], WMTP, "--json", "bench", "overlap", "--strategy", strategy, "--group-size", ranks // 2,
                    "--units", args.units, "--width", args.width, "--rows", args.rows, "--rounds", rounds,
                    "--steps", args.steps, "--prefetch", *AHEAD]
         processes.append(subprocess.Popen(network.command(rank, command), env=env, text=True,
                                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
     texts = [process.communicate()[0] for process in processes]
     codes = [process.returncode for process in processes]
-    if set(codes) == {REFUSED} and strategy in texts[0]:
-        raise Refused(texts[0].strip())
     found = [json.loads(line) for line in texts[0].splitlines() if line.startswith("{")]
     results = [line for line in found if line.get("type") == "result"]
     if any(codes) or not results:
@@ -94,13 +88,9 @@ HEADER = """\
 def measure(strategy, args):
     """Prints the strategy's rows; whether all bounds hold."""
     held = True
-    with ShapedNetwork(4 if strategy == "HYBRID_SHARD" else 2) as network:
+    with ShapedNetwork(RANKS.get(strategy, 2)) as network:
         network.set_rate(FIRST_RATE)
-        try:
-            first = launch(network, strategy, args, rounds=1)
-        except Refused as refused:
-            print(f"{strategy}: skipped, this program does not have it: {refused}")
-            return True
+        first = launch(network, strategy, args, rounds=1)
         rate_of_one = FIRST_RATE * ratio_of(first)  # at which M/C is 1
         for wanted in args.ratios:
             for _ in range(2):  # C is another one by now where the machine is not quiet

@@ -9,6 +9,7 @@
 
 #include "wmtp/bench/bench.h"
 #include "wmtp/bench/overlap_benchmark.h"
+#include "wmtp/bench/strategy_flags.h"
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/core/time.h"
 
@@ -16,7 +17,7 @@ namespace wmtp::bench {
 namespace {
 
 struct OverlapFlags {
-  std::string strategy = "FULL_SHARD";
+  StrategyFlags strategy;
   OverlapShape shape;
   std::vector<int> prefetch{0, 1, 2};
   int rounds = 5, steps = 2;
@@ -33,10 +34,10 @@ class OverlapRounds {
       : flags_(flags), group_(group) {
     for (const int depth : flags_.prefetch) {
       parallel::ParallelOptions options;
-      options.strategy = parallel::strategy_from_name(flags_.strategy);
+      set_strategy(flags_.strategy, group_.world(), options);
       options.prefetch_forward = options.prefetch_backward = depth;
-      models_.push_back(std::make_unique<OverlapModel>(
-          flags_.shape, options, parallel::Groups{&group_.gather_group(), &group_.reduce_group()}));
+      groups_ = parallel::groups_of(group_, options);
+      models_.push_back(std::make_unique<OverlapModel>(flags_.shape, options, groups_));
       for (int i = 0; i < 2; ++i) models_.back()->step({});  // orders are learnt, pages touched
     }
     steps_.resize(models_.size());
@@ -69,8 +70,9 @@ class OverlapRounds {
     };
     const auto ms = [](const Series& series) { return series.ms; };
     cli::emit_json("result",
-                   {{"strategy", flags_.strategy},
+                   {{"strategy", flags_.strategy.name},
                     {"world", group_.world()},
+                    {"shard_world", models_.front()->runtime().placement().shard_world},
                     {"units", flags_.shape.units + 1},
                     {"elements_per_unit", flags_.shape.width * flags_.shape.width},
                     {"rows", flags_.shape.rows},
@@ -103,30 +105,37 @@ class OverlapRounds {
 
   // The slowest rank's time counts: that is how long a step takes.
   void time(Series& series, int num_steps, const std::function<void()>& work) {
-    group_.gather_group().meter().take();
-    group_.reduce_group().meter().take();
+    take_figures();
     const auto started = Clock::now();
     work();
     const double own_ms = seconds_since(started) * 1e3 / num_steps;
-    series.waited_gather_ms.push_back(group_.gather_group().meter().take().waited_s() * 1e3 /
-                                      num_steps);
-    series.waited_reduce_ms.push_back(group_.reduce_group().meter().take().waited_s() * 1e3 /
-                                      num_steps);
+    const comm::CollectiveFigures figures = take_figures();
+    const double gathers_s = figures.of(comm::CollectiveKind::all_gather).waited_s;
+    series.waited_gather_ms.push_back(gathers_s * 1e3 / num_steps);
+    series.waited_reduce_ms.push_back((figures.waited_s() - gathers_s) * 1e3 / num_steps);
     double slowest = 0;
     for (const std::string& ms : group_.reduce_group().gather_bytes(fmt::format("{}", own_ms)))
       slowest = std::max(slowest, std::stod(ms));
     series.ms.push_back(slowest);
   }
 
+  // Of all communicators since the last call.
+  comm::CollectiveFigures take_figures() const {
+    comm::CollectiveFigures figures;
+    for (comm::Communicator* group : groups_.all()) figures.add(group->meter().take());
+    return figures;
+  }
+
   OverlapFlags flags_;
   comm::ProcessGroupSession& group_;
+  parallel::Groups groups_;
   std::vector<std::unique_ptr<OverlapModel>> models_;  // by prefetch depth
   Series compute_, gathers_, first_gather_, last_reduction_;
   std::vector<Series> comm_, steps_;  // by prefetch depth
 };
 
 int bench_overlap(const cli::Session& session, const OverlapFlags& flags) {
-  parallel::strategy_from_name(flags.strategy);  // refused before ranks meet
+  parallel::strategy_from_name(flags.strategy.name);  // refused before ranks meet
   cli::RankRun run;
   run.launch = cli::discover_launch();
   run.options.device = cli::choose_device(run.launch, {"cpu", false});
@@ -151,7 +160,7 @@ void add_bench_overlap(CLI::App& bench, cli::Session& session) {
       "  wmtp launch --nproc 2 -- bench overlap --strategy FULL_SHARD\n"
       "  wmtp launch --nproc 2 -- bench overlap --strategy SHARD_GRAD_OP --prefetch 0 4");
   const auto flags = std::make_shared<OverlapFlags>();
-  command->add_option("--strategy", flags->strategy, "FULL_SHARD, SHARD_GRAD_OP or NO_SHARD");
+  add_strategy_flags(*command, flags->strategy);
   command->add_option("--units", flags->shape.units, "Units beside the root")
       ->check(CLI::Range(1, 1024));
   command->add_option("--width", flags->shape.width, "A unit has width x width weights")

@@ -22,7 +22,7 @@ std::vector<layout::UnitSpec> equal_units(const OverlapShape& shape) {
 
 std::vector<optim::TrainedShard> shards_of(parallel::Runtime& runtime) {
   std::vector<optim::TrainedShard> shards;
-  const int rank = runtime.placement().shard_rank(runtime.options().strategy);
+  const int rank = runtime.placement().shard_rank();
   for (int unit = 0; const parallel::UnitState& state : runtime.states())
     shards.push_back(
         {state.plan.trained, rank, state.master, state.grad, state.copy, UnitId(unit++)});
