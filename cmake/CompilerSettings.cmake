@@ -33,6 +33,7 @@ endif()
 find_program(WMTP_MOLD mold)
 if(WMTP_MOLD)
   add_link_options(-fuse-ld=mold)
+  set_property(GLOBAL PROPERTY RULE_LAUNCH_LINK ${CMAKE_SOURCE_DIR}/tools/link)
 endif()
 
 if(WMTP_SANITIZE)
