@@ -10,7 +10,7 @@ from history import content_hash
 from killed_ranks import mpirun_of_tests, ranks_below, run_with_kills, torchrun_of_tests
 from slurm_cluster import SlurmCluster
 from slurm_cluster import why_not as why_no_slurm
-from tiny_runs import TinyRuns, environment, losses_by_step, starts, wait_for
+from tiny_runs import TinyRuns, children, environment, losses_by_step, starts, wait_for
 
 STEPS = 60
 # On a busy machine a save that has not ended would let the next one be left out.
@@ -40,6 +40,19 @@ def test_kills_under_torchrun(runs, world):
     print(f"\ntorchrun, {world} ranks: 3 kills, ended bit-equal")
 
 
+def run_to_its_end(argv, seconds=120):
+    """BLOCKS. A launcher that does not come to its end fails the test with the state of all there is below it."""
+    process = subprocess.Popen(list(map(str, argv)), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        text = process.communicate(timeout=seconds)[0]
+    except subprocess.TimeoutExpired:
+        pids = ",".join(map(str, [process.pid, *children(process.pid)]))
+        threads = subprocess.run(["ps", "-L", "-o", "pid,ppid,stat,wchan:32,comm", "-p", pids], capture_output=True, text=True).stdout
+        process.kill()
+        pytest.fail(f"{argv[:8]} has not ended after {seconds} s:\n{threads}")
+    assert process.returncode == 0, text
+
+
 @pytest.mark.parametrize("meeting", [[], ["-x", "MASTER_ADDR=127.0.0.1", "-x", "MASTER_PORT=29643"]])
 def test_mpirun(runs, meeting):
     """It starts nothing again: the same command goes on after a kill and after a stop."""
@@ -55,8 +68,7 @@ def test_mpirun(runs, meeting):
         text = process.communicate(timeout=120)[0]
         # mpirun kills the others on their way out; a rank that it killed says nothing of a code.
         assert process.returncode == (137 if end == "kill" else 80), text
-    done = subprocess.run(argv, env=environment(), capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_to_its_end(argv)
     assert {start["source"] for start in starts(runs, name)} == {"openmpi"} and len(starts(runs, name)) == 3
     assert content_hash(runs.checkpoint(name, STEPS)) == content_hash(runs.checkpoint(f"calm-{name}", STEPS))
     assert losses_by_step(runs, name) == losses_by_step(runs, f"calm-{name}")
@@ -96,8 +108,7 @@ def test_from_four_ranks_to_two_to_three_by_three_launchers(runs):
         env = {**cluster.environment, **environment("step.begin:nth=1+=sleep:100")}
         run_until_stopped(runs, "moved", [*srun, *command], env)
     run_until_stopped(runs, "moved", [*torchrun(2), *command], environment("step.begin:nth=1+=sleep:100"))
-    done = subprocess.run([*mpirun_of_tests(3), *command], env=environment(), capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_to_its_end([*mpirun_of_tests(3), *command])
     found = starts(runs, "moved")
     assert [(start["source"], start["world"]) for start in found] == [("slurm", 4), ("torchrun", 2), ("openmpi", 3)]
     first, second = (start["resumed_step"] for start in found[1:])
