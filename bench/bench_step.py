@@ -27,7 +27,7 @@ def wmtp(world, *words):
     return world, [WMTP, *launch, "bench", "step", "--preset", "small", "--device", "cpu", *words]
 
 
-def torch(world, *words, script="peer_fsdp2.py"):
+def torch(world, *words, script="anchor_fsdp2.py"):
     start = [sys.executable, "-m", "torch.distributed.run", f"--nproc_per_node={world}", "--standalone"]
     return world, [*start, str(BENCH / script), "--preset", "small", "--device", "cpu", "--dtype", "fp32", "--ac", "0", *words]
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The peer of `wmtp bench step --lora R`: peer_fsdp2.py's model with PEFT's adapters on the attention projections.
+"""The peer of `wmtp bench step --lora R`: anchor_fsdp2.py's model with PEFT's adapters on the attention projections.
 
-Rank R, alpha 2R, no dropout; the base is frozen. Flags and output are peer_fsdp2.py's.
+Rank R, alpha 2R, no dropout; the base is frozen. Flags and output are anchor_fsdp2.py's.
   python peer_lora.py --preset small --lora 8 --wrap none --device cpu --dtype fp32 --ac 0
 """
 from peft import LoraConfig, get_peft_model
 
-import peer_fsdp2
+import anchor_fsdp2
 
 
 def lora_flops_per_token(s, T, num_lora):
@@ -25,4 +25,4 @@ def adapt(model, s, a):
 
 
 if __name__ == "__main__":
-    peer_fsdp2.main(adapt)
+    anchor_fsdp2.main(adapt)

@@ -5,7 +5,7 @@
 set -u
 bundle=$(readlink -f "$1") out=$2
 here=$(dirname "$(readlink -f "$0")")
-peer="python3 $here/../../bench/peer_fsdp2.py --device cuda"
+peer="python3 $here/../../bench/anchor_fsdp2.py --device cuda"
 step="$bundle/bin/wmtp bench step --device cuda"
 mkdir -p "$out"
 [ -e "$bundle/lib/site-packages" ] || "$bundle/link-torch.sh" > /dev/null

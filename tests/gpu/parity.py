@@ -2,7 +2,7 @@
 """bf16 on a GPU against PyTorch: loss and gradients of one step from the same weights and tokens.
 
   python tests/gpu/parity.py BUNDLE OUT
-Runs BUNDLE/bin/wmtp_model_probe, rebuilds the model in PyTorch (transformers' Qwen3; the MTP model of bench/peer_fsdp2.py) with
+Runs BUNDLE/bin/wmtp_model_probe, rebuilds the model in PyTorch (transformers' Qwen3; the MTP model of bench/anchor_fsdp2.py) with
 the weights it wrote, and holds loss (2e-3 relative) and the gradient's cosine (0.999, per tensor and overall) against it.
 """
 import json
@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
-import peer_fsdp2 as peer
+import anchor_fsdp2 as peer
 
 
 def run_probe(bundle, out, **flags):

@@ -18,7 +18,7 @@ from torch.distributed.tensor import DTensor
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests/gpu")]
-import peer_fsdp2 as peer  # noqa: E402
+import anchor_fsdp2 as peer  # noqa: E402
 from parity import mtp_names  # noqa: E402
 
 

@@ -3,8 +3,8 @@
 
 Trains a LLaMA-MTP or Qwen3 shape with random weights and tokens: trunk, parallel heads, shared unembedding, AdamW (fused),
 gradient clipping. --compile 1 compiles every block and the loss. Prints one JSON line: seconds per step, tokens/s per rank, TFLOP/s, peak memory.
-  python peer_fsdp2.py --preset small --device cpu --dtype fp32 --ac 0
-  torchrun --nproc_per_node=2 peer_fsdp2.py --wrap ddp ...
+  python anchor_fsdp2.py --preset small --device cpu --dtype fp32 --ac 0
+  torchrun --nproc_per_node=2 anchor_fsdp2.py --wrap ddp ...
 """
 import argparse
 import json
@@ -119,8 +119,17 @@ class MtpModel(nn.Module):
         return sum(losses) / len(losses)
 
 
+def to_float8(model, recipe):
+    """torchao's float8 training in all matrices of the blocks."""
+    from torchao.float8 import Float8LinearConfig, convert_to_float8_training
+    config = Float8LinearConfig.from_recipe_name(recipe)
+    convert_to_float8_training(model, config=config, module_filter_fn=lambda _, name: "unembedding" not in name)
+
+
 def wrap(model, a, device):
     """fsdp2: every block a unit, the rest the root; ddp: one replica a rank; none: plain module."""
+    if a.float8 != "off":
+        to_float8(model, a.float8)
     for blocks in (model.trunk, model.heads):
         for i in range(len(blocks)):
             if a.ac:
@@ -174,6 +183,8 @@ def main(adapt=None):
     p.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     p.add_argument("--backend", default=None)
     p.add_argument("--dtype", choices=["bf16", "fp32"], default="bf16")
+    p.add_argument("--float8", choices=["off", "tensorwise", "rowwise"], default="off", help="torchao float8 training")
+    p.add_argument("--optim", choices=["adamw", "adamw8bit"], default="adamw", help="adamw8bit: torchao's")
     for name, default in dict(batch=4, seq=512, steps=10, warm=2, ac=1, compile=0, reshard=1).items():
         p.add_argument(f"--{name}", type=int, default=default)
     if adapt:
@@ -197,7 +208,11 @@ def main(adapt=None):
     flops = adapt(model, s, a) if adapt else flops_per_token(s, a.seq)
     model = wrap(model, a, device)
     trained = [q for q in model.parameters() if q.requires_grad]
-    optimizer = torch.optim.AdamW(trained, lr=1e-5, fused=True)
+    if a.optim == "adamw8bit":
+        from torchao.optim import AdamW8bit
+        optimizer = AdamW8bit(trained, lr=1e-5)
+    else:
+        optimizer = torch.optim.AdamW(trained, lr=1e-5, fused=True)
     generator = torch.Generator(device=device).manual_seed(dist.get_rank())
     angles = torch.outer(torch.arange(a.seq, device=device).float(),
                          1.0 / s.theta ** (torch.arange(0, s.head_dim, 2, device=device).float() / s.head_dim))
@@ -227,8 +242,9 @@ def main(adapt=None):
         rates.append(count / seconds[-1])
     rate = statistics.median(rates)
     result = dict(
-        peer=f"pytorch-{a.wrap}" + ("-peft" if adapt else ""), torch=torch.__version__, preset=a.preset, world=dist.get_world_size(), batch=a.batch,
-        seq=a.seq, rows=a.rows, ac=a.ac, compile=a.compile, dtype=a.dtype, params=num_params,
+        peer=f"pytorch-{a.wrap}" + ("-peft" if adapt else ""), torch=torch.__version__, preset=a.preset,
+        world=dist.get_world_size(), batch=a.batch, seq=a.seq, rows=a.rows, ac=a.ac, compile=a.compile, dtype=a.dtype,
+        float8=a.float8, optim=a.optim, params=num_params,
         step_s=round(statistics.median(seconds), 4), min_s=round(min(seconds), 4), tok_s_rank=round(rate, 1),
         tflops=round(flops * rate / 1e12, 3),
         peak_gib=round(torch.cuda.max_memory_allocated() / 2**30 if cuda else resident_gib(), 3),
