@@ -1,5 +1,7 @@
 #include "wmtp/cli/commands/data.h"
 
+#include "wmtp/cli/commands/named_tokenizer.h"
+
 namespace wmtp::cli {
 
 void add_data(CLI::App& app, Session& session) {
@@ -19,8 +21,7 @@ void add_data(CLI::App& app, Session& session) {
 
 std::shared_ptr<const tokenizer::Tokenizer> policy_tokenizer(const config::Config& config) {
   const auto& policy = config.models.policy;
-  return tokenizer::load_tokenizer(
-      (policy.tokenizer_path ? *policy.tokenizer_path : policy.path).text);
+  return open_tokenizer((policy.tokenizer_path ? *policy.tokenizer_path : policy.path).text);
 }
 
 }  // namespace wmtp::cli

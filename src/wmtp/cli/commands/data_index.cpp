@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "wmtp/cli/commands/data.h"
+#include "wmtp/cli/commands/named_tokenizer.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/time.h"
 #include "wmtp/data/index/index_builder.h"
@@ -111,8 +112,7 @@ void add_data_index(CLI::App& data, Session& session) {
       "  wmtp data index rows.jsonl.zst --tokenizer models/llama --on-bad-line skip --out index");
   command->callback([flags, &session] {
     session.run = [flags, &session] {
-      const auto tokenizer =
-          flags->tokenizer.empty() ? nullptr : tokenizer::load_tokenizer(flags->tokenizer);
+      const auto tokenizer = flags->tokenizer.empty() ? nullptr : open_tokenizer(flags->tokenizer);
       for (const auto& file : data::expand_files(flags->files))
         index_file(file, *flags, tokenizer.get(), session.json);
       return 0;

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "wmtp/cli/commands/data.h"
+#include "wmtp/cli/commands/named_tokenizer.h"
 #include "wmtp/cli/config_flags.h"
 #include "wmtp/core/error.h"
 #include "wmtp/data/index/json_scan.h"
@@ -154,8 +155,8 @@ int inspect_data(const DataFlags& flags, const Session& session) {
   const data::Split split = flags.split == "train" ? data::Split::train : data::Split::validation;
   if (split == data::Split::validation && !config.dataset.validation)
     throw Error(ErrorKind::config, "data", "dataset.validation is not set");
-  const auto tokenizer = flags.tokenizer.empty() ? policy_tokenizer(config)
-                                                 : tokenizer::load_tokenizer(flags.tokenizer);
+  const auto tokenizer =
+      flags.tokenizer.empty() ? policy_tokenizer(config) : open_tokenizer(flags.tokenizer);
   const auto corpus = std::make_shared<const data::Corpus>(
       data::dataset_options(config, split), *tokenizer, config.data_sampling.use_length_balanced);
   InspectPage page;

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "wmtp/cli/commands/data.h"
+#include "wmtp/cli/commands/named_tokenizer.h"
 #include "wmtp/cli/config_flags.h"
 #include "wmtp/core/error.h"
 #include "wmtp/data/options_from_config.h"
@@ -42,15 +43,15 @@ std::vector<data::DatasetOptions> jobs_of(const TokenizeFlags& flags,
   std::vector<data::DatasetOptions> jobs;
   if (!flags.config.file.empty()) {
     const config::Config config = flags.config.load().config;
-    tokenizer = flags.tokenizer.empty() ? policy_tokenizer(config)
-                                        : tokenizer::load_tokenizer(flags.tokenizer);
+    tokenizer =
+        flags.tokenizer.empty() ? policy_tokenizer(config) : open_tokenizer(flags.tokenizer);
     jobs.push_back(data::dataset_options(config, data::Split::train));
     if (config.dataset.validation)
       jobs.push_back(data::dataset_options(config, data::Split::validation));
   } else {
     if (flags.files.empty() || flags.tokenizer.empty())
       throw Error(ErrorKind::config, "data", "neither --config nor FILE and --tokenizer are given");
-    tokenizer = tokenizer::load_tokenizer(flags.tokenizer);
+    tokenizer = open_tokenizer(flags.tokenizer);
     data::DatasetOptions job;
     job.files = flags.files;
     job.encode.prompt_template = tokenizer::parse_prompt_template(flags.prompt_template);
@@ -80,7 +81,7 @@ void add_data_tokenize(CLI::App& data, Session& session) {
       "  wmtp data tokenize demo/train.jsonl --tokenizer demo");
   flags->config.add_to(*command, false);
   command->add_option("FILE", flags->files, "Data files, without --config");
-  command->add_option("--tokenizer", flags->tokenizer, "Folder, tokenizer.json or tokenizer.model");
+  command->add_option("--tokenizer", flags->tokenizer, kTokenizerHelp);
   command->add_option("--template", flags->prompt_template, "Prompt template")
       ->check(CLI::IsMember({"alpaca", "chatml", "raw"}));
   command->add_option("--append-eos", flags->append_eos, "End responses with EOS (true or false)");

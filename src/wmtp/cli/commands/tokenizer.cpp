@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "wmtp/cli/command.h"
+#include "wmtp/cli/commands/named_tokenizer.h"
 #include "wmtp/cli/standard_output.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/json.h"
@@ -116,8 +117,7 @@ void time_encoding(const Tokenizer& tokenizer, const EncodeFlags& flags,
 }
 
 int run_encode(const EncodeFlags& flags) {
-  const std::shared_ptr<const Tokenizer> tokenizer =
-      tokenizer::load_tokenizer(flags.tokenizer_path);
+  const std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(flags.tokenizer_path);
   const tokenizer::EncodeOptions options{.add_special = flags.add_special,
                                          .allow_special = flags.allow_special};
   if (flags.num_timed_repeats > 0) {
@@ -159,8 +159,7 @@ std::vector<TokenId> ids_of_line(const std::string& line, std::int64_t number) {
 
 int run_decode(const DecodeFlags& flags, bool json) {
   if (!json) set_standard_output_escape(Escape::nothing);  // the text is the result, byte for byte
-  const std::shared_ptr<const Tokenizer> tokenizer =
-      tokenizer::load_tokenizer(flags.tokenizer_path);
+  const std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(flags.tokenizer_path);
   std::string line;
   for (std::int64_t number = 1; std::getline(std::cin, line); ++number) {
     if (line.empty()) continue;
@@ -178,7 +177,7 @@ nlohmann::ordered_json optional_id(const std::optional<TokenId>& id) {
 }
 
 int inspect_tokenizer(const std::string& path, bool json) {
-  const std::shared_ptr<const Tokenizer> tokenizer = tokenizer::load_tokenizer(path);
+  const std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(path);
   const tokenizer::TokenizerDescription description = tokenizer->describe();
   nlohmann::ordered_json added = nlohmann::ordered_json::array();
   for (const auto& token : description.added_tokens)
@@ -214,10 +213,7 @@ void add_encode(CLI::App& group, Session& session) {
   command->footer(
       "  wmtp tokenizer encode --tokenizer models/llama book.txt\n"
       "  wmtp tokenizer encode --tokenizer demo --per-line --pieces lines.txt");
-  command
-      ->add_option("--tokenizer", flags->tokenizer_path,
-                   "Folder, tokenizer.json or tokenizer.model")
-      ->required();
+  command->add_option("--tokenizer", flags->tokenizer_path, kTokenizerHelp)->required();
   command->add_option("FILE", flags->files, "Text files, each one document; stdin if none (or -)");
   command->add_flag("--per-line", flags->per_line, "Each line is a document");
   command->add_flag("--add-special", flags->add_special,
@@ -242,10 +238,7 @@ void add_decode(CLI::App& group, Session& session) {
   command->footer(
       "  wmtp tokenizer decode --tokenizer models/llama < ids.jsonl\n"
       "  wmtp tokenizer decode --tokenizer demo --per-line --skip-special < ids.jsonl");
-  command
-      ->add_option("--tokenizer", flags->tokenizer_path,
-                   "Folder, tokenizer.json or tokenizer.model")
-      ->required();
+  command->add_option("--tokenizer", flags->tokenizer_path, kTokenizerHelp)->required();
   command->add_flag("--per-line", flags->per_line, "A line feed after each document");
   command->add_flag("--skip-special", flags->skip_special, "Leave special tokens out");
   command->callback([flags, &session] {
@@ -260,8 +253,7 @@ void add_inspect(CLI::App& group, Session& session) {
   command->footer(
       "  wmtp tokenizer inspect --tokenizer models/llama\n"
       "  wmtp --json tokenizer inspect --tokenizer models/llama/tokenizer.model");
-  command->add_option("--tokenizer", *path, "Folder, tokenizer.json or tokenizer.model")
-      ->required();
+  command->add_option("--tokenizer", *path, kTokenizerHelp)->required();
   command->callback([path, &session] {
     session.run = [path, &session] { return inspect_tokenizer(*path, session.json); };
   });
