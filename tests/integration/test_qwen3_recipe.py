@@ -160,6 +160,7 @@ def test_the_model_is_found_in_the_cache_through_its_links(page, found):
     snapshot = next((page.folder / "huggingface/hub").glob("models--*/snapshots/*"))
     assert all(file.is_symlink() for file in snapshot.iterdir()) and str(snapshot) in found
     assert "qwen3: " in found and "2 blocks, 1 prediction heads" in found and "scanner qwen" in found
+    assert page.wmtp("checkpoint", "inspect", snapshot) in found  # named by its path
 
 
 def test_the_data_sets_become_text_in_blocks_of_one_length(page, text, inspected):
