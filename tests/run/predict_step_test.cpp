@@ -66,6 +66,15 @@ TEST(PredictStep, CommunicationIsThatOfTheStrategy) {
       (2 * kBlocks - 1) * kGather / 2 + kUnits * kReduce / 2 + kUnits * (2 * kReduce / 2 / 2));
 }
 
+TEST(PredictStep, CrossingsOfSeveralRanksOnOneLinkAddUp) {
+  StepModel model = model_of(Sharding::hybrid_shard(4, 2), 0);
+  const double one = predict_step(model).comm_s;
+  model.crossings_on_link = 2;
+  EXPECT_EQ(predict_step(model).comm_s, one + kUnits * kReduce / 2);
+  model.across = model.inside;
+  EXPECT_EQ(predict_step(model).comm_s, one) << "a link of each rank's own";
+}
+
 TEST(PredictStep, GlooReducesTheWhole) {
   StepModel model = model_of(Sharding::full_shard(4), 0);
   const double scattered = predict_step(model).comm_s;

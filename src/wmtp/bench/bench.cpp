@@ -25,6 +25,7 @@ void add_bench(CLI::App& app, cli::Session& session) {
   add_bench_kernels(*bench, session);
   add_bench_load(*bench, session);
   add_bench_runtime(*bench, session);
+  add_bench_scaling(*bench, session);
   add_bench_overlap(*bench, session);
   add_bench_checkpoint(*bench, session);
 }

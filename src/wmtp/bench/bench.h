@@ -15,6 +15,7 @@ void add_bench_kernels(CLI::App& bench, cli::Session& session);
 void add_bench_load(CLI::App& bench, cli::Session& session);
 void add_bench_overlap(CLI::App& bench, cli::Session& session);
 void add_bench_runtime(CLI::App& bench, cli::Session& session);
+void add_bench_scaling(CLI::App& bench, cli::Session& session);
 void add_bench_step(CLI::App& bench, cli::Session& session);
 
 double median(std::vector<double> values);  // REQUIRES at least one

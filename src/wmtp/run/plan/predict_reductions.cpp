@@ -50,7 +50,8 @@ StepTimeline::Ticket PredictedReductions::start(std::size_t channel, const Trans
 
 StepTimeline::Ticket PredictedReductions::all_reduce(double bytes) {
   const double replicas = model_.sharding.replicas();
-  return start(replicate_channel_, {2 * bytes * (replicas - 1) / replicas, 2 * (replicas - 1)});
+  const double on_link = model_.across ? bytes : bytes * model_.crossings_on_link;
+  return start(replicate_channel_, {2 * on_link * (replicas - 1) / replicas, 2 * (replicas - 1)});
 }
 
 void PredictedReductions::finish_reduction(Slot& slot) {

@@ -47,6 +47,9 @@ struct StepModel {
   BackendModel backend;
   LinkModel inside;                 // between the ranks of a group
   std::optional<LinkModel> across;  // between the replicas; absent: they share `inside`
+  // Where they share it: ranks whose crossings take the same link at once, as those of a node do
+  // that a ring leaves only once.
+  double crossings_on_link = 1;
   int prefetch_forward = 1, prefetch_backward = 1;  // units ahead
   int micro_batches = 1;
   bool no_sync = false;  // gradients are reduced in the last micro-batch only
