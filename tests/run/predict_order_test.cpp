@@ -13,10 +13,14 @@ using parallel::Strategy;
 
 class SimulatedCommunicator : public comm::Communicator {
  public:
-  SimulatedCommunicator(StepTimeline& timeline, const StepModel& model)
-      : Communicator({"simulated", 0, model.sharding.ranks, c10::Device(c10::DeviceType::CPU)}),
+  struct Place {
+    int ranks = 1;
+    std::size_t link = 0;
+  };
+  SimulatedCommunicator(StepTimeline& timeline, const StepModel& model, Place place)
+      : Communicator({"simulated", 0, place.ranks, c10::Device(c10::DeviceType::CPU)}),
         timeline_(timeline),
-        channel_(timeline.add_channel(0, model.backend.lanes)),
+        channel_(timeline.add_channel(place.link, model.backend.lanes)),
         scatter_passes_(model.backend.scatters ? 1 : 2) {}
   std::string_view backend() const override { return "simulated"; }
   void abort() noexcept override {}
@@ -53,6 +57,20 @@ class SimulatedCommunicator : public comm::Communicator {
 
 constexpr int kElements = 1024;  // of a block, times its number: no two are alike
 
+Sharding sharding_of(Strategy strategy, int ranks) {
+  switch (strategy) {
+    case Strategy::full_shard:
+      return Sharding::full_shard(ranks);
+    case Strategy::shard_grad_op:
+      return Sharding::shard_grad_op(ranks);
+    case Strategy::no_shard:
+      return Sharding::no_shard(ranks);
+    case Strategy::hybrid_shard:
+      return Sharding::hybrid_shard(ranks, 2);
+  }
+  return {};
+}
+
 StepModel six_units(Strategy strategy, int ranks, double compute_s) {
   StepModel model;
   for (int unit = 0; unit <= 6; ++unit)
@@ -62,9 +80,7 @@ StepModel six_units(Strategy strategy, int ranks, double compute_s) {
                            .backward_s = compute_s * (2 + unit % 3),
                            .kept = unit == 0,
                            .head = unit >= 5});
-  model.sharding = strategy == Strategy::full_shard      ? Sharding::full_shard(ranks)
-                   : strategy == Strategy::shard_grad_op ? Sharding::shard_grad_op(ranks)
-                                                         : Sharding::no_shard(ranks);
+  model.sharding = sharding_of(strategy, ranks);
   model.inside = {.bytes_per_s = 0x1p20, .latency_s = 0x1p-12, .start_s = 0x1p-10};
   model.update_s = compute_s;
   return model;
@@ -102,14 +118,27 @@ void run_on_timeline(parallel::Runtime& runtime, StepTimeline& timeline, const S
     runtime.release(UnitId(0));
   }
   runtime.finish_grads();
-  timeline.compute(model.update_s);
-  runtime.weights_changed();
+  double whole = 0;
+  for (const UnitModel& unit : model.units) whole += unit.reduce_bytes;
+  runtime.begin_update();
+  for (int unit = 0; unit < num_units; ++unit) {
+    timeline.compute(model.update_s * unit_of(unit).reduce_bytes / whole);
+    runtime.unit_updated(UnitId(unit));
+  }
 }
 
 // The first step records the order; the ones after it are those that are predicted.
 double simulated_step(Strategy strategy, const StepModel& model) {
-  StepTimeline timeline({model.inside});
-  SimulatedCommunicator gather(timeline, model), reduce(timeline, model);
+  StepTimeline timeline(model.across ? std::vector{model.inside, *model.across}
+                                     : std::vector{model.inside});
+  const Sharding& sharding = model.sharding;
+  const auto group_of = [&](int ranks, std::size_t link = 0) {
+    return std::make_unique<SimulatedCommunicator>(timeline, model,
+                                                   SimulatedCommunicator::Place{ranks, link});
+  };
+  const auto gather = group_of(sharding.ranks), reduce = group_of(sharding.ranks);
+  const auto group_gather = group_of(sharding.group), group_reduce = group_of(sharding.group);
+  const auto replicate = group_of(sharding.replicas(), model.across ? 1 : 0);
   std::vector<layout::UnitSpec> units;
   for (int unit = 0; const UnitModel& each : model.units) {
     const std::string name = std::to_string(unit++);
@@ -120,7 +149,12 @@ double simulated_step(Strategy strategy, const StepModel& model) {
   options.prefetch_forward = model.prefetch_forward;
   options.prefetch_backward = model.prefetch_backward;
   options.no_sync = model.no_sync;
-  parallel::Runtime runtime(units, options, {&gather, &reduce});
+  parallel::Groups groups{gather.get(), reduce.get()};
+  if (strategy == Strategy::hybrid_shard) {
+    options.shard_group_size = sharding.group;
+    groups.hybrid = {group_gather.get(), group_reduce.get(), replicate.get()};
+  }
+  parallel::Runtime runtime(units, options, groups);
   for (int i = 0; i < 2; ++i) run_on_timeline(runtime, timeline, model);
   const double begin = timeline.now();
   run_on_timeline(runtime, timeline, model);
@@ -138,7 +172,7 @@ void expect_predicted(Strategy strategy, const StepModel& model) {
 }
 
 constexpr Strategy kStrategies[] = {Strategy::full_shard, Strategy::shard_grad_op,
-                                    Strategy::no_shard};
+                                    Strategy::no_shard, Strategy::hybrid_shard};
 
 TEST(PredictOrder, PredictsWhatTheRuntimeDoesAtEveryPrefetchDepth) {
   for (const Strategy strategy : kStrategies)
@@ -165,12 +199,24 @@ TEST(PredictOrder, PredictsMicroBatchesWithAndWithoutReductionsBetweenThem) {
 
 TEST(PredictOrder, PredictsGlooAndOneOrTwoRanks) {
   for (const Strategy strategy : kStrategies)
-    for (const int ranks : {1, 2})
+    for (const int ranks : {1, 2}) {
+      if (strategy == Strategy::hybrid_shard && ranks == 1) continue;
       for (const double compute_s : {0x1p-10, 0x1p-7}) {
         StepModel model = six_units(strategy, ranks, compute_s);
         model.backend = BackendModel::gloo();
         expect_predicted(strategy, model);
       }
+    }
+}
+
+TEST(PredictOrder, PredictsCrossingsOnALinkOfTheirOwn) {
+  for (const double across : {0x1p14, 0x1p18, 0x1p22})
+    for (const int micro_batches : {1, 2}) {
+      StepModel model = six_units(Strategy::hybrid_shard, 8, 0x1p-8);
+      model.across = LinkModel{.bytes_per_s = across, .latency_s = 0x1p-9};
+      model.micro_batches = micro_batches;
+      expect_predicted(Strategy::hybrid_shard, model);
+    }
 }
 
 }  // namespace

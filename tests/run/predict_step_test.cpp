@@ -23,6 +23,7 @@ StepModel model_of(Sharding sharding, double compute_s = 1) {
   model.inside.bytes_per_s = 1;
   model.loss_s = compute_s / 2;
   model.update_s = compute_s / 4;
+  model.gathers_behind_update = false;
   return model;
 }
 

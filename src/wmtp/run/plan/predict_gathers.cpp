@@ -63,6 +63,11 @@ void PredictedGathers::settle(Buffer& buffer) {
   buffer.under_way = false;
 }
 
+void PredictedGathers::begin_pass() {
+  position_ = 0;
+  for (Buffer& slot : slots_) slot.awaited = false;
+}
+
 void PredictedGathers::acquire(std::size_t unit, bool backward) {
   if (!shards()) return;
   Buffer* buffer = holder_of(unit);

@@ -12,7 +12,7 @@ class PredictedGathers {
   // BORROWS both.
   PredictedGathers(const StepModel& model, StepTimeline& timeline);
 
-  void begin_pass() { position_ = 0; }
+  void begin_pass();
   void acquire(std::size_t unit, bool backward);
   void release(std::size_t unit);
   void begin_update();

@@ -56,7 +56,7 @@ struct StepModel {
   double loss_s = 0;     // of a micro-batch, between forward and backward
   double update_s = 0;   // of a step
   // The step's first gathers start behind the update of their units, while others are updated.
-  bool gathers_behind_update = false;
+  bool gathers_behind_update = true;
 };
 
 // step_s = compute_s + slowed_s + the three waits.
