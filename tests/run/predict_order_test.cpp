@@ -209,14 +209,17 @@ TEST(PredictOrder, PredictsGlooAndOneOrTwoRanks) {
     }
 }
 
+// A long last unit: crossings that were not waited for in time would end behind it.
 TEST(PredictOrder, PredictsCrossingsOnALinkOfTheirOwn) {
   for (const double across : {0x1p14, 0x1p18, 0x1p22})
-    for (const int micro_batches : {1, 2}) {
-      StepModel model = six_units(Strategy::hybrid_shard, 8, 0x1p-8);
-      model.across = LinkModel{.bytes_per_s = across, .latency_s = 0x1p-9};
-      model.micro_batches = micro_batches;
-      expect_predicted(Strategy::hybrid_shard, model);
-    }
+    for (const int micro_batches : {1, 2})
+      for (const double last_s : {0.0, 4.0}) {
+        StepModel model = six_units(Strategy::hybrid_shard, 8, 0x1p-8);
+        model.units.front().backward_s = last_s;
+        model.across = LinkModel{.bytes_per_s = across, .latency_s = 0x1p-9};
+        model.micro_batches = micro_batches;
+        expect_predicted(Strategy::hybrid_shard, model);
+      }
 }
 
 }  // namespace

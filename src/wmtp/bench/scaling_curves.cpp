@@ -56,7 +56,8 @@ std::vector<Shape> known_shapes() {
 }
 
 bool fits(const Shape& shape, const run::Sharding& sharding) {
-  run::MemoryRequest request{.model = shape.model};
+  run::MemoryRequest request;
+  request.model = shape.model;
   request.parallel.strategy =
       sharding.group == 1 ? parallel::Strategy::no_shard : parallel::Strategy::full_shard;
   request.parallel.param_dtype = kBFloat16;
