@@ -157,10 +157,10 @@ def test_what_the_storm_would_not_overlook(wmtp, tmp_path):
 
 
 def test_progress_refills_the_restart_budget(wmtp, tmp_path):
-    """Every start dies 7 steps on; with a save every 3 steps one restart at a time is enough."""
+    """Every start dies 7 steps on; with a save every 3 steps, which the steps wait for, one restart at a time is enough."""
     runs = TinyRuns(wmtp, tmp_path, steps=40, every=3)
     runs.run("calm", ranks=2, checkpoint__save_every_steps=40)
-    done = runs.run("run", ranks=2, restarts=1, failpoint="step.begin:rank=1:nth=7=kill")
+    done = runs.run("run", ranks=2, restarts=1, failpoint="step.begin:rank=1:nth=7=kill", checkpoint__async=False)
     resumed = [e["step"] for e in events(done.stdout, "resumed")]
     assert len(resumed) >= 5 and resumed == sorted(set(resumed)), done.stderr
     assert state_hash(runs.checkpoint("run", 40)) == state_hash(runs.checkpoint("calm", 40))
