@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import secrets
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -39,7 +40,11 @@ def launch(network, strategy, args, rounds):
                    "--steps", args.steps, "--prefetch", *AHEAD]
         processes.append(subprocess.Popen(network.command(rank, command), env=env, text=True,
                                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
-    texts = [process.communicate()[0] for process in processes]
+    try:
+        texts = [process.communicate()[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
     codes = [process.returncode for process in processes]
     found = [json.loads(line) for line in texts[0].splitlines() if line.startswith("{")]
     results = [line for line in found if line.get("type") == "result"]
@@ -119,6 +124,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=2)
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that ranks and namespaces go too
     if reason := why_not():
         print(f"bench_overlap: not measured, no shaped network here: {reason}")
         return 0
