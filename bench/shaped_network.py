@@ -5,6 +5,10 @@ import time
 from pathlib import Path
 
 
+JUMBO = 9000             # bytes of a frame, as clusters have them: less work for the processor than 1500
+LARGEST_PACKET = 66_000  # that TCP hands down
+
+
 def why_not():
     """What this machine does not allow of it; empty: nothing."""
     prefix = ["unshare", "-n"] if os.geteuid() == 0 else ["unshare", "-Urn"]
@@ -33,8 +37,9 @@ class ShapedNetwork:
             holder = self._hold([*self._inside(self.switch), "unshare", "-n"])
             self.holders.append(holder)
             self._run(self.switch, f"ip link add port{node} type veth peer name cable netns {holder.pid} && "
-                                   f"ip link set port{node} master switch up")
-            self._run(holder, f"ip addr add {self.address(node)}/24 dev cable && ip link set cable up && ip link set lo up")
+                                   f"ip link set port{node} mtu {JUMBO} master switch up")
+            self._run(holder, f"ip addr add {self.address(node)}/24 dev cable && ip link set cable mtu {JUMBO} up && "
+                              "ip link set lo up")
         return self
 
     def __exit__(self, *_):
@@ -47,8 +52,9 @@ class ShapedNetwork:
         return f"10.79.0.{node + 1}"
 
     def set_rate(self, bytes_per_s):
-        """The bucket holds what 2 ms send (a timer's tick at most is lost), the queue more than TCP leaves in it."""
-        burst = max(8192, int(bytes_per_s * 0.002))
+        """The bucket holds what 2 ms send (a timer's tick at most is lost), and one of the large packets that a kernel would
+        otherwise cut up at a cost of its own; the queue holds more than TCP leaves in it."""
+        burst = max(LARGEST_PACKET, int(bytes_per_s * 0.002))
         for holder in self.holders:
             self._run(holder, f"tc qdisc replace dev cable root tbf rate {int(bytes_per_s * 8)}bit burst {burst} limit 16mb")
 
