@@ -17,6 +17,7 @@ from pathlib import Path
 from shaped_network import ShapedNetwork, why_not
 from shaped_ranks import run_ranks
 
+BUFFER_BYTES = 256 << 10
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "benchmarks/scaling.md"
 BEGIN, END = "<!-- table of bench_scaling.py -->\n", "<!-- end of the table -->\n"
@@ -61,6 +62,7 @@ def row(result, rate, says):
 
 def fit(args):
     with ShapedNetwork(2) as network:
+        network.set_buffers(BUFFER_BYTES)
         network.set_rate(bytes_per_s(args.reference))
         fitted = run_ranks(network, case_words(args, "FULL_SHARD"))
     link = Link(fitted, args.reference)
@@ -81,6 +83,7 @@ def measure(args):
     rows, worst = [], 0.0
     for ranks in args.ranks:
         with ShapedNetwork(ranks) as network:
+            network.set_buffers(BUFFER_BYTES)
             for rate in args.rates if ranks > 1 else args.rates[:1]:
                 network.set_rate(bytes_per_s(rate))
                 for strategy in strategies_of(args, ranks):
@@ -112,11 +115,11 @@ def main():
     parser.add_argument("--rates", type=numbers(float), default=[0.1, 0.5, 2], help="Gbit/s")
     parser.add_argument("--reference", type=float, default=0.5, help="Gbit/s at which the link is fitted")
     parser.add_argument("--strategies", type=numbers(str), default=["FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD"])
-    parser.add_argument("--units", type=int, default=8)
-    parser.add_argument("--width", type=int, default=384)
-    parser.add_argument("--rows", type=int, default=512)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--units", type=int, default=4)
+    parser.add_argument("--width", type=int, default=768)
+    parser.add_argument("--rows", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--bound", type=float, default=0.15, help="of an error")
     parser.add_argument("--write", action="store_true", help="into benchmarks/scaling.md")
     args = parser.parse_args()

@@ -58,6 +58,11 @@ class ShapedNetwork:
         for holder in self.holders:
             self._run(holder, f"tc qdisc replace dev cable root tbf rate {int(bytes_per_s * 8)}bit burst {burst} limit 16mb")
 
+    def set_buffers(self, most_bytes):
+        """What a connection may have under way: large ones fill a link's queue, and what others send waits behind it."""
+        for holder in self.holders:
+            self._run(holder, f"echo 4096 16384 {most_bytes} > /proc/sys/net/ipv4/tcp_wmem")
+
     def command(self, node, argv):
         return [*self._inside(self.holders[node]), *map(str, argv)]
 

@@ -59,6 +59,7 @@ int bench_scaling(const cli::Session& session, ScalingFlags flags) {
   run.launch = cli::discover_launch();
   run.options.device = cli::choose_device(run.launch, {"cpu", false});
   run.options.backend = "auto";
+  run.options.dead_after = std::chrono::seconds(60);  // beats wait behind bytes on slow links
   cli::set_threads(run.launch, 1);
   return cli::run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
     group.connect();
@@ -108,7 +109,7 @@ void add_bench_scaling(CLI::App& bench, cli::Session& session) {
       "  wmtp launch --nproc 4 -- bench scaling --link-mb-s 900 --hop-us 40 --start-us 100\n"
       "  wmtp bench scaling --predict --shape 70B --micro-batches 8");
   const auto flags = std::make_shared<ScalingFlags>();
-  flags->scaling.shape = {.units = 8, .width = 384, .rows = 512};
+  flags->scaling.shape = {.units = 4, .width = 768, .rows = 256};
   add_case_options(*command, *flags);
   command->add_flag("--predict", flags->predict, "Tables of known shapes and links; runs nothing");
   command->add_option("--shape", flags->curves.shapes, "With --predict: 0.6B, 6.7B, 70B")

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 
 #include "wmtp/bench/bench.h"
 #include "wmtp/core/time.h"
@@ -13,7 +14,7 @@
 namespace wmtp::bench {
 namespace {
 
-constexpr int kFitRounds = 7, kFitCollectives = 4;
+constexpr int kFitRounds = 10, kFitCollectives = 4;
 constexpr std::int64_t kSmallBytes = 4096;
 
 double slowest_rank(comm::ProcessGroupSession& group, double own) {
@@ -29,22 +30,26 @@ double process_cpu_s() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-struct Timing {
+struct CollectiveCost {
   double seconds = 0, cpu_s = 0;
 };
 
-// Several in a row: how far apart the ranks began no longer counts.
-Timing time_collective(comm::ProcessGroupSession& group, const std::function<void()>& collective) {
-  std::vector<double> seconds, cpu;
+// Several in a row, so that it does not count how far apart the ranks began; the best round, as the
+// machine's other work is no part of the link.
+CollectiveCost time_collective(comm::ProcessGroupSession& group,
+                               const std::function<void()>& collective) {
+  CollectiveCost best{std::numeric_limits<double>::infinity(),
+                      std::numeric_limits<double>::infinity()};
   for (int round = 0; round < kFitRounds; ++round) {
     group.gather_group().barrier("fit");
     const double cpu_begin = process_cpu_s();
     const auto begin = Clock::now();
     for (int i = 0; i < kFitCollectives; ++i) collective();
-    seconds.push_back(slowest_rank(group, seconds_since(begin) / kFitCollectives));
-    cpu.push_back((process_cpu_s() - cpu_begin) / kFitCollectives);
+    const double seconds = seconds_since(begin) / kFitCollectives;
+    best.cpu_s = std::min(best.cpu_s, (process_cpu_s() - cpu_begin) / kFitCollectives);
+    best.seconds = std::min(best.seconds, slowest_rank(group, seconds));
   }
-  return {median(std::move(seconds)), median(std::move(cpu))};
+  return best;
 }
 
 }  // namespace
@@ -63,8 +68,8 @@ LinkFit fit_link(comm::ProcessGroupSession& group, std::int64_t unit_bytes) {
     const Tensor whole = at::zeros({bytes / 4}, at::kFloat);
     return time_collective(group, [&] { group.reduce_group().all_reduce(whole).wait(); });
   };
-  const Timing small_gather = gathered(kSmallBytes), small_reduction = reduced(kSmallBytes);
-  const Timing gather = gathered(unit_bytes), reduction = reduced(unit_bytes);
+  const CollectiveCost small_gather = gathered(kSmallBytes), small_reduction = reduced(kSmallBytes);
+  const CollectiveCost gather = gathered(unit_bytes), reduction = reduced(unit_bytes);
   LinkFit fit;
   const double hops_s = std::max(0.0, small_reduction.seconds - small_gather.seconds);
   fit.link.latency_s = hops_s / others;
