@@ -5,7 +5,7 @@
 Ranks run in network namespaces of their own (root, or user namespaces) and take the cores in turn. The link's constants
 are fitted once, to collectives of two ranks at --reference Gbit/s; every other rate and number of ranks is a prediction
 from them. What a rank computes is measured in every case, with all ranks computing and none communicating. --write puts
-the table into benchmarks/scaling.md. Ends with 1 if a prediction is off by more than --bound. About 5 minutes; run it on a
+the table into benchmarks/scaling.md. Ends with 1 if a prediction is off by more than --bound. About 10 minutes; run it on a
 quiet machine.
 """
 import argparse

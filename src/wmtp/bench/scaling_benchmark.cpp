@@ -15,7 +15,7 @@ namespace wmtp::bench {
 namespace {
 
 constexpr int kFitRounds = 10, kFitCollectives = 4;
-constexpr std::int64_t kSmallBytes = 4096;
+constexpr std::int64_t kSmallBytes = 4096, kLargeBytes = 1 << 20;
 
 double slowest_rank(comm::ProcessGroupSession& group, double own) {
   double slowest = 0;
@@ -55,7 +55,8 @@ CollectiveCost time_collective(comm::ProcessGroupSession& group,
 }  // namespace
 
 // Small collectives tell starts from hops, as an all-reduce has twice the hops of a gather; what is
-// left of the large ones is their bytes.
+// left of the large ones is their bytes, half of their time at least: small ones suffer more from
+// whatever else the machine does.
 LinkFit fit_link(comm::ProcessGroupSession& group, std::int64_t unit_bytes) {
   const int world = group.world();
   const double others = world - 1;
@@ -69,14 +70,15 @@ LinkFit fit_link(comm::ProcessGroupSession& group, std::int64_t unit_bytes) {
     return time_collective(group, [&] { group.reduce_group().all_reduce(whole).wait(); });
   };
   const CollectiveCost small_gather = gathered(kSmallBytes), small_reduction = reduced(kSmallBytes);
-  const CollectiveCost gather = gathered(unit_bytes), reduction = reduced(unit_bytes);
+  const std::int64_t bytes = std::max(unit_bytes, kLargeBytes);
+  const CollectiveCost gather = gathered(bytes), reduction = reduced(bytes);
   LinkFit fit;
   const double hops_s = std::max(0.0, small_reduction.seconds - small_gather.seconds);
   fit.link.latency_s = hops_s / others;
   fit.link.start_s = std::max(0.0, small_gather.seconds - hops_s);
-  const double sent = 3 * static_cast<double>(unit_bytes) * others / world;  // by both of them
-  fit.link.bytes_per_s =
-      sent / std::max(1e-9, gather.seconds + reduction.seconds - 2 * fit.link.start_s - 3 * hops_s);
+  const double sent = 3 * static_cast<double>(bytes) * others / world;  // by both of them
+  const double both_s = gather.seconds + reduction.seconds;
+  fit.link.bytes_per_s = sent / std::max(both_s / 2, both_s - 2 * fit.link.start_s - 3 * hops_s);
   fit.cpu_s_per_byte =
       std::max(0.0, gather.cpu_s + reduction.cpu_s - small_gather.cpu_s - small_reduction.cpu_s) /
       sent;
