@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """How much of the communication of a step hides behind its computation, over links of a chosen rate.
 
-  python bench/bench_overlap.py [--strategies FULL_SHARD,SHARD_GRAD_OP,HYBRID_SHARD] [--ratios 0.6,1,1.8] [--rounds 5]
+  python bench/bench_overlap.py [--strategies FULL_SHARD,SHARD_GRAD_OP,HYBRID_SHARD] [--ratios 0.6,1,1.8] [--rounds 3]
 Ranks run in network namespaces of their own (root, or user namespaces), a core each, joined by links that are slow enough
 for communication to take 0.5 to 2 times as long as the computation. `wmtp bench overlap` measures all parts in one run.
 Bounds, of medians: a step with 1 or 2 units gathered ahead takes at most 1.1 x max(C, M) + first gather + last reduction,
 where C is the computation alone and M the communication alone; the control, nothing ahead, at least
-0.9 x (C + gathers alone). Ends with 1 if one is broken. About 10 minutes; run it on a quiet machine.
+0.9 x (C + gathers alone). Ends with 1 if one is broken. About 20 minutes; run it on a quiet machine.
 """
 import argparse
 import json
@@ -120,9 +120,9 @@ def main():
                         help="M/C to be aimed at")
     parser.add_argument("--units", type=int, default=24)
     parser.add_argument("--width", type=int, default=256)
-    parser.add_argument("--rows", type=int, default=6144)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("--rows", type=int, default=24576)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=1)
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that ranks and namespaces go too
     if reason := why_not():
