@@ -30,12 +30,14 @@ def launch(network, strategy, args, rounds):
     """The result of one run with a rank on each node of the network."""
     ranks = network.nodes
     token, cores = secrets.token_hex(16), sorted(os.sched_getaffinity(0))
+    each = max(1, min(2, len(cores) // ranks))  # a second one for the threads of the collectives, where there is one
     processes = []
     for rank in range(ranks):
         env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": "0",
                "LOCAL_WORLD_SIZE": "1", "WMTP_RENDEZVOUS": f"tcp://{network.address(0)}:{PORT}",
                "WMTP_RUN_TOKEN": token}
-        command = ["taskset", "-c", cores[rank % len(cores)], WMTP, "--json", "bench", "overlap", "--strategy", strategy, "--group-size", ranks // 2,
+        own = [cores[(rank * each + i) % len(cores)] for i in range(each)]
+        command = ["taskset", "-c", ",".join(map(str, own)), WMTP, "--json", "bench", "overlap", "--strategy", strategy, "--group-size", ranks // 2,
                    "--units", args.units, "--width", args.width, "--rows", args.rows, "--rounds", rounds,
                    "--steps", args.steps, "--prefetch", *AHEAD]
         processes.append(subprocess.Popen(network.command(rank, command), env=env, text=True,
