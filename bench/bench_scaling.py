@@ -14,10 +14,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from delayed_network import DelayedNetwork
 from shaped_network import ShapedNetwork, why_not
 from shaped_ranks import run_ranks
 
-BUFFER_BYTES = 256 << 10
+SOCKETS = {"most_bytes": 256 << 10, "segment_bytes": 16 << 10}
+DELAYED_SOCKETS = {"most_bytes": 2 << 20, "segment_bytes": 16 << 10}  # more is under way
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "benchmarks/scaling.md"
 BEGIN, END = "<!-- table of bench_scaling.py -->\n", "<!-- end of the table -->\n"
@@ -38,12 +40,12 @@ class Link:
         self.fitted = fitted
         self.efficiency = fitted["link_mb_s"] * 1e6 / bytes_per_s(rate)
 
-    def options(self, rate, ranks):
+    def options(self, rate, ranks, delay_ms=0.0):
         """A core that several ranks share has less time for the bytes of each, and they cost each of them more."""
         on_core = max(1, -(-ranks // len(os.sched_getaffinity(0))))
         cpu_us = self.fitted["cpu_us_per_mb"] * on_core
         mb_s = min(self.efficiency * bytes_per_s(rate) / 1e6, 1e6 / cpu_us if cpu_us else float("inf"))
-        return ["--link-mb-s", mb_s, "--hop-us", self.fitted["hop_us"], "--start-us", self.fitted["start_us"],
+        return ["--link-mb-s", mb_s, "--hop-us", self.fitted["hop_us"] + 1000 * delay_ms, "--start-us", self.fitted["start_us"],
                 "--compute-us-per-mb", cpu_us]
 
 
@@ -62,7 +64,7 @@ def row(result, rate, says):
 
 def fit(args):
     with ShapedNetwork(2) as network:
-        network.set_buffers(BUFFER_BYTES)
+        network.set_sockets(**SOCKETS)
         network.set_rate(bytes_per_s(args.reference))
         fitted = run_ranks(network, case_words(args, "FULL_SHARD"))
     link = Link(fitted, args.reference)
@@ -71,9 +73,21 @@ def fit(args):
     return link, says
 
 
-def strategies_of(args, ranks):
-    chosen = [name for name in args.strategies if name != "HYBRID_SHARD" or ranks == 4]
-    return chosen[:1] if ranks == 1 else chosen
+def cases_of(args, ranks):
+    """(rate, strategy, delay in ms): all rates and strategies, then the lowest rate with a delay."""
+    if ranks == 1:
+        return [(args.rates[0], args.strategies[0], 0)]
+    strategies = [name for name in args.strategies if name != "HYBRID_SHARD" or ranks == 4]
+    delayed = [(min(args.rates), args.strategies[0], args.delay_ms)] if args.delay_ms else []
+    return [(rate, name, 0) for rate in args.rates for name in strategies] + delayed
+
+
+def run_case(args, link, ranks, rate, strategy, delay_ms):
+    """A network of its own for each: what one case leaves in a queue is no part of the next."""
+    with DelayedNetwork(ranks, delay_ms / 1e3) if delay_ms else ShapedNetwork(ranks) as network:
+        network.set_sockets(**(DELAYED_SOCKETS if delay_ms else SOCKETS))
+        network.set_rate(bytes_per_s(rate))
+        return run_ranks(network, [*case_words(args, strategy), *link.options(rate, ranks, delay_ms)])
 
 
 def measure(args):
@@ -82,16 +96,13 @@ def measure(args):
     print(text + "\n\n" + HEADER, end="", flush=True)
     rows, worst = [], 0.0
     for ranks in args.ranks:
-        with ShapedNetwork(ranks) as network:
-            network.set_buffers(BUFFER_BYTES)
-            for rate in args.rates if ranks > 1 else args.rates[:1]:
-                network.set_rate(bytes_per_s(rate))
-                for strategy in strategies_of(args, ranks):
-                    result = run_ranks(network, [*case_words(args, strategy), *link.options(rate, ranks)])
-                    is_fit = ranks <= 2 and rate == args.reference
-                    rows.append(row(result, rate, "none" if ranks == 1 else "fitted here" if is_fit else "predicted"))
-                    worst = max(worst, abs(result["error"]))
-                    print(rows[-1], end="", flush=True)
+        for rate, strategy, delay_ms in cases_of(args, ranks):
+            result = run_case(args, link, ranks, rate, strategy, delay_ms)
+            is_fit = ranks == 2 and rate == args.reference and not delay_ms
+            rows.append(row(result, f"{rate}, {delay_ms} ms later" if delay_ms else rate,
+                            "none" if ranks == 1 else "fitted here" if is_fit else "predicted"))
+            worst = max(worst, abs(result["error"]))
+            print(rows[-1], end="", flush=True)
     return text + "\n\n" + HEADER + "".join(rows), worst
 
 
@@ -115,6 +126,7 @@ def main():
     parser.add_argument("--rates", type=numbers(float), default=[0.1, 0.5, 2], help="Gbit/s")
     parser.add_argument("--reference", type=float, default=0.5, help="Gbit/s at which the link is fitted")
     parser.add_argument("--strategies", type=numbers(str), default=["FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD"])
+    parser.add_argument("--delay-ms", type=float, default=10, help="of one more case at the lowest rate, through a relay; 0: none")
     parser.add_argument("--units", type=int, default=4)
     parser.add_argument("--width", type=int, default=768)
     parser.add_argument("--rows", type=int, default=256)

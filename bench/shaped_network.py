@@ -58,10 +58,12 @@ class ShapedNetwork:
         for holder in self.holders:
             self._run(holder, f"tc qdisc replace dev cable root tbf rate {int(bytes_per_s * 8)}bit burst {burst} limit 16mb")
 
-    def set_buffers(self, most_bytes):
-        """What a connection may have under way: large ones fill a link's queue, and what others send waits behind it."""
+    def set_sockets(self, most_bytes, segment_bytes):
+        """What a connection may have under way: large ones fill a link's queue, and what others send waits behind it. And what it
+        sends at once: a bucket of tokens that is smaller cuts it into packets, which cost more at low rates than at high ones."""
         for holder in self.holders:
-            self._run(holder, f"echo 4096 16384 {most_bytes} > /proc/sys/net/ipv4/tcp_wmem")
+            self._run(holder, f"echo 4096 16384 {most_bytes} > /proc/sys/net/ipv4/tcp_wmem && "
+                              f"ip link set cable gso_max_size {segment_bytes}")
 
     def command(self, node, argv):
         return [*self._inside(self.holders[node]), *map(str, argv)]

@@ -42,7 +42,7 @@ OverlapModel::OverlapModel(const OverlapShape& shape, const parallel::ParallelOp
       input_(at::full({shape.rows, shape.width}, 1e-2, at::kFloat)),
       output_(at::empty_like(input_)),
       grad_input_(at::empty_like(input_)),
-      local_weights_(at::full({shape.width * shape.width}, 1e-3, at::kFloat)),
+      local_weights_(at::full({1 + shape.units, shape.width * shape.width}, 1e-3, at::kFloat)),
       local_grad_(at::empty_like(local_weights_)),
       grad_scale_(at::ones({}, at::kFloat)),
       apply_(at::ones({}, at::kInt)) {
@@ -59,11 +59,13 @@ void OverlapModel::backward(const Tensor& weights, const Tensor& grad) {
 }
 
 Tensor OverlapModel::acquire(int unit, bool backward, const StepParts& parts) {
-  return parts.gathers ? runtime_.acquire(UnitId(unit), backward).trained : local_weights_;
+  return parts.gathers ? runtime_.acquire(UnitId(unit), backward).trained
+                       : local_weights_.select(0, unit);
 }
 
 void OverlapModel::backward_unit(int unit, const Tensor& weights, const StepParts& parts) {
-  const Tensor grad = parts.reduces ? runtime_.open_grad(UnitId(unit)) : local_grad_.zero_();
+  const Tensor grad =
+      parts.reduces ? runtime_.open_grad(UnitId(unit)) : local_grad_.select(0, unit).zero_();
   if (parts.computes) backward(weights, grad);
   if (parts.reduces) runtime_.close_grad(UnitId(unit));
 }

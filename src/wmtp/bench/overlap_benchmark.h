@@ -43,7 +43,8 @@ class OverlapModel {
   parallel::Runtime runtime_;
   optim::AdamW optimizer_;
   Tensor input_, output_, grad_input_;  // rows x width
-  Tensor local_weights_, local_grad_;   // of a step that does not communicate
+  Tensor local_weights_, local_grad_;   // of a step that does not communicate: units x weights, as
+                                        // what is used again at once is read from a cache
   Tensor grad_scale_, apply_;
 };
 
