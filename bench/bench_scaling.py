@@ -41,12 +41,13 @@ class Link:
         self.efficiency = fitted["link_mb_s"] * 1e6 / bytes_per_s(rate)
 
     def options(self, rate, ranks, delay_ms=0.0):
-        """A core that several ranks share has less time for the bytes of each, and they cost each of them more."""
+        """A core that several ranks share has less time for the bytes of each, and they cost each of them more. A delay is one of
+        every hop, and of every start: Gloo sends to ranks that have said they are ready."""
         on_core = max(1, -(-ranks // len(os.sched_getaffinity(0))))
         cpu_us = self.fitted["cpu_us_per_mb"] * on_core
         mb_s = min(self.efficiency * bytes_per_s(rate) / 1e6, 1e6 / cpu_us if cpu_us else float("inf"))
-        return ["--link-mb-s", mb_s, "--hop-us", self.fitted["hop_us"] + 1000 * delay_ms, "--start-us", self.fitted["start_us"],
-                "--compute-us-per-mb", cpu_us]
+        return ["--link-mb-s", mb_s, "--hop-us", self.fitted["hop_us"] + 1000 * delay_ms,
+                "--start-us", self.fitted["start_us"] + 1000 * delay_ms, "--compute-us-per-mb", cpu_us]
 
 
 def case_words(args, strategy):
