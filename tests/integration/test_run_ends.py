@@ -2,11 +2,12 @@
 import json
 import shutil
 import signal
+import subprocess
 import time
 
 import pytest
 
-from tiny_runs import TinyRuns, error_of, events, state_hash
+from tiny_runs import TinyRuns, environment, error_of, events, state_hash
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +38,21 @@ def identity(checkpoint):
 
 
 # ---- ends
+
+def test_rank_0_tells_of_an_error_that_another_rank_alone_has_met(runs, tmp_path):
+    """Launchers show the standard output of rank 0 alone."""
+    started = []
+    for rank in (0, 1):
+        env = {**environment(), "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "2",
+               "WMTP_RENDEZVOUS": f"file://{tmp_path / 'meeting'}", "WMTP_RUN_TOKEN": "ab" * 16}
+        command = runs.command("alone", training__batch_size=2 * (1 - rank))
+        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env))
+    first, other = [json.loads(process.communicate(timeout=120)[0].splitlines()[-1]) for process in started]
+    assert [process.returncode for process in started] == [78, 78]
+    assert first["type"] == "error" and first["kind"] == "config" and first["code"] == 78
+    assert first["where"] == "rank 1" and "training.batch_size" in first["message"]
+    assert other["type"] == "error" and "training.batch_size" in other["message"]
+
 
 def test_an_end_that_cannot_be_saved_is_no_success(runs):
     done = runs.run("lost", code=74, failpoint="save.shard.open:nth=1+=enospc", checkpoint__save_every_steps=None,

@@ -16,7 +16,9 @@
 #include "wmtp/cli/versions.h"
 #include "wmtp/comm/groups.h"
 #include "wmtp/core/log.h"
+#include "wmtp/core/printable.h"
 #include "wmtp/core/resource_limits.h"
+#include "wmtp/core/time.h"
 #include "wmtp/tensor/cuda_plugin.h"
 
 namespace wmtp::cli {
@@ -86,11 +88,37 @@ void note_exit(int own_rank, const ExitNote& note, LastExit exit) {
   if (note.on_exit) note.on_exit(exit.code, exit.reason);
 }
 
+// As the record of an error names it. Codes that two kinds share are the commoner one's.
+std::string_view kind_of(int code) {
+  for (const ErrorKind kind : {ErrorKind::config, ErrorKind::data, ErrorKind::io, ErrorKind::comm,
+                               ErrorKind::numeric})
+    if (static_cast<int>(exit_code(kind)) == code) return name_of(kind);
+  return name_of(ErrorKind::internal);
+}
+
+// Launchers show the standard output of rank 0 alone, and whoever reads it looks for an error. One
+// write, past std::cout, which the main thread may be stuck in.
+void tell_cause(const Session& session, int own_rank, const Failure& cause) {
+  if (!session.json || own_rank != 0) return;
+  const nlohmann::ordered_json record{{"type", "error"},
+                                      {"ts", utc_timestamp()},
+                                      {"kind", kind_of(cause.code)},
+                                      {"code", cause.code},
+                                      {"message", printable(cause.message)},
+                                      {"hint", ""},
+                                      {"where", fmt::format("rank {}", cause.rank)}};
+  const std::string line =
+      record.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  [[maybe_unused]] const ssize_t ignored = ::write(STDOUT_FILENO, line.data(), line.size());
+}
+
 // For the watchdog: the main thread may be stuck in a collective for ever.
-std::function<void(const Failure&)> leave_at_once(int own_rank, const ExitNote& note) {
-  return [own_rank, note](const Failure& failure) {
+std::function<void(const Failure&)> leave_at_once(const Session& session, int own_rank,
+                                                  const ExitNote& note) {
+  return [&session, own_rank, note](const Failure& failure) {
     log::error("comm", "leaving with code {} (rank {}): {}", failure.code, failure.rank,
                failure.message);
+    tell_cause(session, own_rank, failure);
     note_exit(own_rank, note, {failure.code, failure.rank, failure.message});
     write_error_file(failure.rank == own_rank, failure.message, "watchdog");
     ::_exit(failure.code);
@@ -120,6 +148,7 @@ int agree_exit_code(const Session& session, ProcessGroupSession& group, const Er
     report(session, error);
   } else {
     log::info("comm", "leaving with code {} of rank {}", cause.code, cause.rank);
+    tell_cause(session, group.rank(), cause);
     write_error_file(false, cause.message, "another rank");
   }
   return cause.code;
@@ -173,7 +202,7 @@ int run_as_rank(const Session& session, RankRun run,
                 const std::function<int(ProcessGroupSession&)>& body) {
   const ExitNote note{run.options.run_dir, run.progress, run.on_exit};
   const c10::Device device = run.options.device;
-  run.options.leave = leave_at_once(run.launch.rank, note);
+  run.options.leave = leave_at_once(session, run.launch.rank, note);
   if (device.is_cuda()) {
     const std::vector<std::string> notices = comm::prepare_nccl_environment();
     if (run.launch.rank == 0)
