@@ -98,7 +98,7 @@ def page(wmtp, tmp_path_factory):
     (folder / CONFIG).parent.mkdir(parents=True)
     (folder / CONFIG).write_text(config + "runtime: {device: cpu, threads: 1, peak_tflops: 1}\n")
     (folder / "configs/defaults.yaml").symlink_to(ROOT / "configs/defaults.yaml")
-    setup = subprocess.run([ROOT / "tools/setup", "--print-datasets"], capture_output=True, text=True)
+    setup = subprocess.run([ROOT / "tools/setup", "--print-extra"], capture_output=True, text=True)
     assert setup.returncode == 0, setup.stderr
     env = {**os.environ, "PATH": f"{wmtp.binary.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}",
            "PYTHONPATH": setup.stdout.strip(), "HF_HOME": str(folder / "huggingface"), "HF_HUB_OFFLINE": "1",

@@ -46,7 +46,7 @@ class Setup(unittest.TestCase):
         make_wheel(self.index, "tiny", "1.0", "py3-none-any", {"tiny.py": "answer = 42\n"})
         make_wheel(self.index, "small", "1.0", "py3-none-any", {"small.py": "import tiny\nanswer = tiny.answer + 1\n"})
         self.pin(lines)
-        (self.root / "tests/integration/datasets_requirements.txt").write_text("# a reason\nsmall==1.0\n")
+        (self.root / "tests/integration/extra_requirements.txt").write_text("# a reason\nsmall==1.0\n")
         (self.root / "tests/parity/requirements.txt").write_text(
             "torch==2.11.0\nnvidia_cuda_runtime==13.0\ntiny==1.0\n")
 
@@ -130,29 +130,29 @@ class Setup(unittest.TestCase):
         self.run_setup()
         self.assertEqual(list(self.cache.rglob(".part-*")), [])
 
-    def check_that_datasets_lies_beside(self, python):
+    def check_that_extra_packages_lie_beside(self, python):
         """In a folder for PYTHONPATH; another version of it leaves the environment alone."""
-        folder = self.run_setup("--print-datasets")[0]
+        folder = self.run_setup("--print-extra")[0]
         script = [python, "-c", "import small; print(small.answer)"]
         answer = subprocess.run(script, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": folder})
         self.assertEqual(answer.stdout, "43\n", answer.stderr)
         self.assertNotEqual(subprocess.run(script, capture_output=True).returncode, 0, "it is in the environment itself")
         make_wheel(self.index, "small", "2.0", "py3-none-any", {"small.py": "answer = 2\n"})
-        (self.root / "tests/integration/datasets_requirements.txt").write_text("small==2.0\n")
+        (self.root / "tests/integration/extra_requirements.txt").write_text("small==2.0\n")
         self.run_setup("--python")
-        self.assertNotEqual(self.run_setup("--print-datasets")[0], folder)
+        self.assertNotEqual(self.run_setup("--print-extra")[0], folder)
         self.assertEqual(self.run_setup("--print-python")[0], str(python))
 
     def test_python_environment(self):
         self.run_setup("--print-python", code=1)
-        self.assertIn("run tools/setup --python", self.run_setup("--print-datasets", code=1)[1])
+        self.assertIn("run tools/setup --python", self.run_setup("--print-extra", code=1)[1])
         self.run_setup("--python")
         python = Path(self.run_setup("--print-python")[0])
         answer = subprocess.run([python, "-c", "import tiny; print(tiny.answer)"], capture_output=True, text=True)
         self.assertEqual(answer.stdout, "42\n")
         self.assertEqual(list(self.cache.glob("libtorch*")), [], "the environment's torch serves the build")
         self.assertTrue(self.run_setup("--print-torch-dir")[0].startswith(str(python.parents[1])))
-        self.check_that_datasets_lies_beside(python)
+        self.check_that_extra_packages_lie_beside(python)
         (python.parents[1] / ".complete").unlink()
         self.run_setup("--print-python", code=1)
         self.assertIn("unfinished", self.run_setup("--python")[1])
