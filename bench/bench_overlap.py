@@ -9,50 +9,23 @@ where C is the computation alone and M the communication alone; the control, not
 0.9 x (C + gathers alone). Ends with 1 if one is broken. About 20 minutes; run it on a quiet machine.
 """
 import argparse
-import json
 import os
-import secrets
 import signal
-import subprocess
 import sys
-from pathlib import Path
 
 from shaped_network import ShapedNetwork, why_not
+from shaped_ranks import run_ranks
 
-WMTP = os.environ.get("WMTP_BIN", str(Path(__file__).resolve().parent.parent / "build/bin/wmtp"))
-PORT = 29641
 AHEAD = (0, 1, 2)
 FIRST_RATE = 20e6  # bytes/s, of the run that finds the rates for the others
 RANKS = {"HYBRID_SHARD": 4}  # in two groups; of the other strategies 2
 
 
 def launch(network, strategy, args, rounds):
-    """The result of one run with a rank on each node of the network."""
-    ranks = network.nodes
-    token, cores = secrets.token_hex(16), sorted(os.sched_getaffinity(0))
-    each = max(1, min(2, len(cores) // ranks))  # a second one for the threads of the collectives, where there is one
-    processes = []
-    for rank in range(ranks):
-        env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": "0",
-               "LOCAL_WORLD_SIZE": "1", "WMTP_RENDEZVOUS": f"tcp://{network.address(0)}:{PORT}",
-               "WMTP_RUN_TOKEN": token}
-        own = [cores[(rank * each + i) % len(cores)] for i in range(each)]
-        command = ["taskset", "-c", ",".join(map(str, own)), WMTP, "--json", "bench", "overlap", "--strategy", strategy, "--group-size", ranks // 2,
-                   "--units", args.units, "--width", args.width, "--rows", args.rows, "--rounds", rounds,
-                   "--steps", args.steps, "--prefetch", *AHEAD]
-        processes.append(subprocess.Popen(network.command(rank, command), env=env, text=True,
-                                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
-    try:
-        texts = [process.communicate()[0] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    codes = [process.returncode for process in processes]
-    found = [json.loads(line) for line in texts[0].splitlines() if line.startswith("{")]
-    results = [line for line in found if line.get("type") == "result"]
-    if any(codes) or not results:
-        sys.exit(f"bench_overlap: {strategy} ended with {codes}:\n" + "\n".join(texts))
-    return results[-1]
+    """The result of one run; a rank's second core, where there is one, is for the threads of its collectives."""
+    words = ["overlap", "--strategy", strategy, "--group-size", network.nodes // 2, "--units", args.units, "--width", args.width,
+             "--rows", args.rows, "--rounds", rounds, "--steps", args.steps, "--prefetch", *AHEAD]
+    return run_ranks(network, words, most_cores=2)
 
 
 def ratio_of(result):
