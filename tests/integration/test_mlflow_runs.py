@@ -63,6 +63,14 @@ def test_what_mlflow_holds_is_what_the_run_told(runs, mlflow, tmp_path):
     assert result_of(done)["status"] == "completed"
 
 
+def test_a_dry_run_asks_and_writes_nothing(runs, mlflow):
+    before = {found.name for found in mlflow.client().search_experiments()}
+    done = runs.run("tried", "--dry-run", **tracked(mlflow, "tried"))
+    assert "answers" in result_of(done)["mlflow"]
+    assert {found.name for found in mlflow.client().search_experiments()} == before and not mlflow.runs("tried")
+    assert not run_folder_of(runs, "tried").exists()
+
+
 def test_artifacts_go_to_the_bucket_of_the_experiment(runs, mlflow, ceph, tmp_path, monkeypatch):
     bucket = ceph.make_bucket("wmtp-mlflow")
     set_variables(monkeypatch, ceph.variables)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from s3_gateway import set_variables
 from s3_watch import BUCKET, Uploaded, Watcher
-from tiny_runs import TinyRuns, error_of, events, metrics, state_hash, wait_for
+from tiny_runs import TinyRuns, error_of, events, metrics, result_of, state_hash, wait_for
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support/servers"))
 
@@ -406,6 +406,30 @@ def test_a_bucket_that_does_not_answer_keeps_a_run_from_beginning_anew(runs, pre
         assert runs.steps("run") == [2, 4, 6]
         again = runs.run("run", code=75, storage__s3__endpoint=server.url, **options)
         assert "cannot be told" in again.stderr, "what is here is enough to go on"
+
+
+def test_a_dry_run_writes_and_removes_one_object(runs, gateway, prefix):
+    with faulty(gateway) as server:
+        done = runs.run("run", "--dry-run", storage__s3__endpoint=server.url, **uploading(prefix))
+        written = [one.path for one in server.requests if one.method == "PUT"]
+    assert result_of(done)["dry_run"] and BUCKET in result_of(done)["s3"]
+    assert written and gateway.objects(prefix) == {} and gateway.uploads(prefix) == []
+    assert not (runs.folder / "run").exists()
+
+
+@pytest.mark.parametrize("resume", ["auto", "never"])
+def test_a_dry_run_ends_as_the_run_with_a_wrong_secret_or_bucket(runs, gateway, prefix, monkeypatch, resume):
+    """With nothing to resume from the bucket decides at the start; else the end has checkpoints that did not go up."""
+    options = uploading(prefix, checkpoint__upload_wait_s=1, storage__s3__retries=0, training__max_steps=1)
+    code = 75 if resume == "never" else 78
+    for name, wrong in {"bucket": {"storage__s3__bucket": "wmtp-nobody"}, "secret": {}}.items():
+        if name == "secret":
+            monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary-secret")
+        dry = runs.run(f"dry-{name}", "--resume", resume, "--dry-run", code=code, **{**options, **wrong})
+        assert "canary-secret" not in dry.stdout + dry.stderr
+        assert not (runs.folder / f"dry-{name}").exists()
+        assert ("wmtp-nobody" if name == "bucket" else "AWS_SECRET_ACCESS_KEY") in dry.stdout
+        runs.run(name, "--resume", resume, code=code, **{**options, **wrong})
 
 
 def doctor(wmtp, runs, *overrides, code=0):

@@ -1,6 +1,12 @@
 #include "wmtp/cli/config_run.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+
 #include "wmtp/cli/build_id.h"
+#include "wmtp/core/checksum.h"
 #include "wmtp/tensor/cuda_plugin.h"
 
 namespace wmtp::cli {
@@ -26,6 +32,31 @@ RankRun make_run(const comm::LaunchEnv& launch, const config::Config& config) {
   options.backend = config::name_of(config.distributed.backend);
   options.run_dir = config.runtime.run_dir;
   return run;
+}
+
+run::RunContext run_context(const config::Config& config, const comm::LaunchEnv& launch,
+                            c10::Device device) {
+  return {device,
+          launch.rank,
+          launch.world,
+          rank_memory(config, launch.local_world, device),
+          comm::process_environment(),
+          launch.local_rank,
+          launch.local_world};
+}
+
+std::string start_id_of(comm::ProcessGroupSession& group) {
+  return group.store().set_if_absent(
+      "start-id",
+      fmt::format("{:x}-{}", std::chrono::system_clock::now().time_since_epoch().count(),
+                  ::getpid()));
+}
+
+// "none" is torchrun's word for not telling jobs apart. The token itself is a secret.
+std::string run_id_of(const comm::LaunchEnv& launch, const std::string& start_id) {
+  const bool named = !launch.run_id.empty() && launch.run_id != "none";
+  if (!named && launch.token.empty()) return start_id;
+  return sha256_hex(named ? "job " + launch.run_id : "token " + launch.token).substr(0, 16);
 }
 
 comm::Facts facts_of(const config::ResolvedConfig& resolved, const comm::LaunchEnv& launch,

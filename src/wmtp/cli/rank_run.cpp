@@ -78,7 +78,10 @@ void note_early_exit(const ExitNote& note, const LastExit& exit) {
 }
 
 void note_exit(int own_rank, const ExitNote& note, LastExit exit) {
-  if (note.run_dir.empty() || !note.progress) return;
+  if (note.run_dir.empty() || !note.progress) {
+    if (note.on_exit) note.on_exit(exit.code, exit.reason);
+    return;
+  }
   exit.step = note.progress->step;
   exit.committed_step = note.progress->committed_step;
   const run::FolderOwner owner = note.progress->folder;
@@ -90,8 +93,8 @@ void note_exit(int own_rank, const ExitNote& note, LastExit exit) {
 
 // As the record of an error names it. Codes that two kinds share are the commoner one's.
 std::string_view kind_of(int code) {
-  for (const ErrorKind kind : {ErrorKind::config, ErrorKind::data, ErrorKind::io, ErrorKind::comm,
-                               ErrorKind::numeric})
+  for (const ErrorKind kind :
+       {ErrorKind::config, ErrorKind::data, ErrorKind::io, ErrorKind::comm, ErrorKind::numeric})
     if (static_cast<int>(exit_code(kind)) == code) return name_of(kind);
   return name_of(ErrorKind::internal);
 }

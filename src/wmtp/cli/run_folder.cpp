@@ -108,6 +108,26 @@ bool is_folder_of_another(const std::filesystem::path& run_dir) {
   return folder && ::flock(folder.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
+void require_free(const RunFolderRequest& request) {
+  if (request.force_unlock) return;
+  const checkpoint::LockHolder me = holder_of(request);
+  const auto holder = checkpoint::named_in_lock(request.save_dir, request.model);
+  if (holder && checkpoint::is_later_start(me, *holder)) return;
+  const bool elsewhere = holder && holder->host != me.host && holder->run_id != me.run_id;
+  const auto lock = request.save_dir / fmt::format("{}.lock", request.model);
+  const UniqueFd file(::open(lock.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  const bool locked = file && ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (elsewhere || locked || is_folder_of_another(request.run_dir)) refuse_folder(request, holder);
+}
+
+std::filesystem::path nearest_existing(std::filesystem::path folder) {
+  std::error_code ignored;
+  folder = std::filesystem::absolute(folder, ignored);
+  while (!std::filesystem::exists(folder, ignored) && folder.has_relative_path())
+    folder = folder.parent_path();
+  return folder;
+}
+
 RunFolder::RunFolder(const RunFolderRequest& request, run::RunProgress& progress) {
   make_run_folder(request.run_dir);
   folder_ = open_run_folder(request.run_dir);

@@ -35,6 +35,13 @@ class RunFolder {
   std::optional<checkpoint::LockHeartbeat> heartbeat_;
 };
 
+// Whether RunFolder would get them: Error config naming who has them, as far as that can be told
+// without touching anything.
+void require_free(const RunFolderRequest& request);
+
+// `folder`, made absolute, or the first above it that exists: output folders appear with the run.
+std::filesystem::path nearest_existing(std::filesystem::path folder);
+
 // Whether another process has the lock of a run's folder.
 bool is_folder_of_another(const std::filesystem::path& run_dir);
 

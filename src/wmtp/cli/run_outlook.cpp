@@ -72,26 +72,30 @@ nlohmann::ordered_json or_null(const std::optional<T>& value) {
 
 }  // namespace
 
-CheckedRun check_files(const config::ResolvedConfig& resolved, int ranks, bool read_files,
-                       const std::string& stage_file) {
-  const config::Config& config = resolved.config;
+CheckedRun shown_check(const config::ResolvedConfig& resolved, const run::RunCheck& check,
+                       int ranks, const std::string& stage_file) {
   CheckedRun checked;
   checked.ranks = ranks;
-  checked.accumulation = config::accumulation_steps(config, ranks);
-  run::RunCheck check;
-  if (read_files) {
-    const PlannedPlace place = planned_place(config, ranks);
-    check = run::check_run(config, place.context, place.other_machine);
-    checked.device = place.context.device.is_cuda() ? "cuda" : "cpu";
-    if (place.limit_known) checked.memory_bytes = place.context.memory_bytes;
-  } else {
-    run::RunContext context;
-    context.world = context.local_world = ranks;
-    check = run::check_without_files(config, context);
-  }
+  checked.accumulation = config::accumulation_steps(resolved.config, ranks);
   checked.outlook = check.outlook;
   for (const run::InputProblem& problem : check.problems)
     checked.problems.push_back(shown_problem(resolved, problem, stage_file));
+  return checked;
+}
+
+CheckedRun check_files(const config::ResolvedConfig& resolved, int ranks, bool read_files,
+                       const std::string& stage_file) {
+  const config::Config& config = resolved.config;
+  if (!read_files) {
+    run::RunContext context;
+    context.world = context.local_world = ranks;
+    return shown_check(resolved, run::check_without_files(config, context), ranks, stage_file);
+  }
+  const PlannedPlace place = planned_place(config, ranks);
+  CheckedRun checked = shown_check(
+      resolved, run::check_run(config, place.context, place.other_machine), ranks, stage_file);
+  checked.device = place.context.device.is_cuda() ? "cuda" : "cpu";
+  if (place.limit_known) checked.memory_bytes = place.context.memory_bytes;
   return checked;
 }
 

@@ -28,6 +28,11 @@ struct CheckedRun {
   nlohmann::ordered_json fields() const;                 // the same, null for what is not known
 };
 
+// What check_run found, as it is shown; `stage_file` where no line of a file is known. The rest of
+// the result is the caller's to fill in.
+CheckedRun shown_check(const config::ResolvedConfig& resolved, const run::RunCheck& check,
+                       int ranks, const std::string& stage_file);
+
 // `ranks` on this machine. `read_files` false: --no-check-paths. The device is the configuration's;
 // where it asks for a GPU, or for what there is, and there is none, a run that does not fit is no
 // problem: such a machine often only validates. REQUIRES: before any other LibTorch call.

@@ -7,11 +7,11 @@
 #include <algorithm>
 
 #include "wmtp/core/checksum.h"
+#include "wmtp/models/sampling/weight_samples.h"
 
 namespace wmtp::models {
 namespace {
 
-constexpr std::int64_t kNumPieces = 8, kPieceElements = 4096;
 constexpr std::size_t kDigits = 64;
 
 // Own words, not an exported file's: those may change between versions.
@@ -36,11 +36,9 @@ void add_elements(Sha256& digest, const parallel::ReadParam& fill, const layout:
 
 void add_param(Sha256& digest, const parallel::ReadParam& fill, const layout::ParamSpec& param) {
   digest.update(fmt::format("{} {}\n", param.name, fmt::join(param.shape, " ")));
-  const std::int64_t numel = param.numel();
-  if (numel <= kNumPieces * kPieceElements) return add_elements(digest, fill, param, 0, numel);
-  for (std::int64_t i = 0; i < kNumPieces; ++i)
-    add_elements(digest, fill, param, (numel - kPieceElements) / (kNumPieces - 1) * i,
-                 kPieceElements);
+  for_each_sample(param.numel(), [&](std::int64_t begin, std::int64_t count) {
+    add_elements(digest, fill, param, begin, count);
+  });
 }
 
 }  // namespace

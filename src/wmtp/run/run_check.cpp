@@ -14,6 +14,7 @@
 #include "wmtp/models/open_model.h"
 #include "wmtp/models/remote/model_copy.h"
 #include "wmtp/models/trainable.h"
+#include "wmtp/run/checkpoints/state_tensors.h"
 #include "wmtp/run/data/run_data.h"
 
 namespace wmtp::run {
@@ -96,6 +97,9 @@ class RunChecker {
     found_.outlook.trainable =
         models::trainable_parameters(training::trainable_units(plan_->assemble));
     found_.outlook.memory_bytes = plan_->memory.needed_bytes();
+    found_.outlook.memory_table = plan_->memory.table();
+    found_.outlook.checkpoint_bytes =
+        state_bytes(plan_->assemble, !config_.checkpoint.save_lora_only);
     return true;
   }
 

@@ -24,7 +24,9 @@ struct RunOutlook {
   bool about = false;                        // both are estimates: the data is not indexed yet
   std::uint64_t tokens_per_step = 0;         // at most
   std::optional<models::TrainableParameters> trainable;
-  std::optional<std::int64_t> memory_bytes;  // that a rank needs
+  std::optional<std::int64_t> memory_bytes;      // that a rank needs
+  std::string memory_table;                      // of what; empty where it is not known
+  std::optional<std::int64_t> checkpoint_bytes;  // of one with all its state, small files aside
 };
 
 struct RunCheck {

@@ -1,6 +1,8 @@
 // What a checkpoint says of the run that wrote it.
 #pragma once
 #include <chrono>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "wmtp/config/load.h"
@@ -22,6 +24,8 @@ struct TrainerOptions {
   // waits for another rank has the limits of checkpoint::SaveContext.
   std::chrono::milliseconds save_limit = std::chrono::seconds(300);
   bool offline = false;  // nothing is sent: uploads stay queued
+  // Of a rehearsal: the models have no more trunk blocks than this (plan/cut_plan.h).
+  std::optional<std::int64_t> most_blocks = {};
 };
 
 // The same in every checkpoint of the run. `base_fingerprint`: rank 0's.

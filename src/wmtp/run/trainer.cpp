@@ -7,13 +7,13 @@
 #include "wmtp/core/error.h"
 #include "wmtp/core/failpoint.h"
 #include "wmtp/models/model_name.h"
-#include "wmtp/models/saved_config.h"
 #include "wmtp/models/token_ids.h"
 #include "wmtp/run/checkpoints/resume.h"
 #include "wmtp/run/checkpoints/state_check.h"
 #include "wmtp/run/evaluate.h"
 #include "wmtp/run/facts.h"
 #include "wmtp/run/input_facts.h"
+#include "wmtp/run/plan/cut_plan.h"
 #include "wmtp/run/plan/from_config.h"
 #include "wmtp/run/report/loss_watch.h"
 #include "wmtp/run/report/public_text.h"
@@ -47,7 +47,7 @@ Trainer::Trainer(const config::ResolvedConfig& config, const RunContext& context
       context_(context),
       session_(session),
       options_(options),
-      plan_(plan_model(config_, context)),
+      plan_(plan_cut_model(config_, context, options.most_blocks)),
       data_(config_, context, plan_, session.gather_group()),
       signals_(config_, context, plan_.frozen, data_, session.gather_group()),
       groups_(parallel::groups_of(session, plan_.assemble.parallel)),
@@ -99,12 +99,8 @@ void Trainer::resume(const std::string& base_fingerprint) {
                           session_);
   if (!found) return model_->runtime().fill(plan_.fill);
   Resumption resumption{found->name, found->state.layout.world_size, {}};
-  const checkpoint::Manifest& saved = found->reader->manifest();
-  resumption.config_changes = compare_config(
-      models::load_saved_config(found->reader->text("config.yaml"), context_.environment),
-      resolved_, base_by_content(saved, config_));
-  if (context_.rank == 0) require_base(saved, base_fingerprint, config_);
-  require_same_seed(found->state, config_);
+  resumption.config_changes = require_same_run(
+      *found, resolved_, context_.rank == 0 ? base_fingerprint : "", context_.environment);
   restore(*found, *model_, stage_.ema(), plan_.fill);
   state_ = found->state.train;
   state_.cursor = data::continue_from(found->state.train.cursor,

@@ -15,6 +15,7 @@
 #include "wmtp/cli/launcher/rank_environment.h"
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/cli/report.h"
+#include "wmtp/cli/run_folder.h"
 #include "wmtp/cli/versions.h"
 #include "wmtp/comm/self_test.h"
 #include "wmtp/config/yaml/problems.h"
@@ -101,15 +102,6 @@ class Doctor {
     } catch (const Error& error) {
       checks_.push_back({Health::fail, "config", error.fact(), "see `wmtp validate`", {}});
     }
-  }
-
-  // Output folders appear with the run; their disk is that of the first folder above that exists.
-  static std::filesystem::path nearest_existing(std::filesystem::path folder) {
-    std::error_code ignored;
-    folder = std::filesystem::absolute(folder, ignored);
-    while (!std::filesystem::exists(folder, ignored) && folder.has_relative_path())
-      folder = folder.parent_path();
-    return folder;
   }
 
   void look_at_machine(const comm::LaunchEnv& launch, const Wishes& wishes) {

@@ -17,8 +17,8 @@
 #include "wmtp/cli/standard_output.h"
 #include "wmtp/cli/stop_signals.h"
 #include "wmtp/cli/terminal.h"
+#include "wmtp/cli/trial/dry_run.h"
 #include "wmtp/cli/versions.h"
-#include "wmtp/core/checksum.h"
 #include "wmtp/core/json.h"
 #include "wmtp/core/log.h"
 #include "wmtp/models/model_name.h"
@@ -36,7 +36,7 @@ struct TrainFlags {
   ConfigFlags config;
   std::string run_dir, device, resume;
   std::int64_t max_steps = 0;  // 0: not given
-  bool allow_fresh_start = false, force_unlock = false, offline = false;
+  bool allow_fresh_start = false, force_unlock = false, offline = false, dry_run = false;
 };
 
 config::ResolvedConfig load_run(const TrainFlags& flags, int world) {
@@ -77,22 +77,6 @@ tracking::ConsoleOptions console_options(const Session& session, const config::C
   return options;
 }
 
-// Of this start, the same on all ranks: votes of another start never count for it.
-std::string start_id_of(comm::ProcessGroupSession& group) {
-  return group.store().set_if_absent(
-      "start-id",
-      fmt::format("{:x}-{}", std::chrono::system_clock::now().time_since_epoch().count(),
-                  ::getpid()));
-}
-
-// The same at every start of one job, where the launcher tells jobs apart ("none" is torchrun's
-// word for not doing so); else of this start alone. The token itself is a secret.
-std::string run_id_of(const comm::LaunchEnv& launch, const std::string& start_id) {
-  const bool named = !launch.run_id.empty() && launch.run_id != "none";
-  if (!named && launch.token.empty()) return start_id;
-  return sha256_hex(named ? "job " + launch.run_id : "token " + launch.token).substr(0, 16);
-}
-
 // What a restart would only meet again is no part of a restart storm: the launchers do not retry
 // it.
 bool is_permanent_failure(int code) {
@@ -107,6 +91,7 @@ struct Start {
   std::string id;
   run::RunProgress progress;
   std::optional<RunFolder> folder;  // rank 0
+  TrialFolders trial;               // rank 0's, of a dry run
   run::ExitTeller exit_teller;
   std::optional<TimeLimit> limit;
 };
@@ -167,13 +152,7 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
       "past")
     return kStoppedNotSaved;
   run::TrainingContext context;
-  context.run = {device,
-                 group.rank(),
-                 group.world(),
-                 rank_memory(config, group.launch().local_world, device),
-                 comm::process_environment(),
-                 group.launch().local_rank,
-                 group.launch().local_world};
+  context.run = run_context(config, group.launch(), device);
   context.options = {run_id_of(group.launch(), start.id), start.id, kVersion,
                      flags.allow_fresh_start, &start.progress};
   context.options.offline = flags.offline;
@@ -203,6 +182,25 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
   return exit_code_of(run::run_training(resolved, context, group), config);
 }
 
+int try_rank(const Session& session, comm::ProcessGroupSession& group, c10::Device device,
+             const config::ResolvedConfig& resolved, const TrainFlags& flags, Start& start) {
+  group.agree(facts_of(resolved, group.launch(), device));
+  group.connect();
+  StopSignals stop({}, TimeLimit(comm::process_environment(), 0), start.progress);
+  DryRunRequest request;
+  request.config_file = flags.config.file;
+  request.start_id = start.id;
+  request.device = device;
+  request.console = console_options(session, resolved.config);
+  request.console.mode = session.json ? tracking::ConsoleMode::json : tracking::ConsoleMode::lines;
+  request.requests = {.stop = [&stop] { return stop.requested(); },
+                      .save_now = [] { return false; }};
+  request.allow_fresh_start = flags.allow_fresh_start;
+  request.force_unlock = flags.force_unlock;
+  request.offline = flags.offline;
+  return dry_run(session, group, resolved, request, start.trial);
+}
+
 int train(Session session, const TrainFlags& flags) {
   ::umask(077);
   let_standard_output_fail();
@@ -214,7 +212,7 @@ int train(Session session, const TrainFlags& flags) {
   EarlyRankFile early_file(session, start.progress);
   try {
     resolved = load_run(flags, launch.world);
-    early_file.expect(launch, resolved->config);
+    if (!flags.dry_run) early_file.expect(launch, resolved->config);
     session = apply_console_keys(session, launch, resolved->config.logging);
     start.limit.emplace(comm::process_environment(), resolved->config.runtime.stop_before_end_s);
     run = make_run(launch, resolved->config);
@@ -226,12 +224,15 @@ int train(Session session, const TrainFlags& flags) {
     for (const std::string& notice : resolved->notices) log::warn("config", "{}", notice);
   keep_freed_host_memory();
   const c10::Device device = run.options.device;
+  if (flags.dry_run) run.options.run_dir.clear();  // nothing is written there
   run.progress = &start.progress;
   run.on_exit = [&start](int code, const std::string& reason) {
+    start.trial.remove();
     start.exit_teller.tell(code, reason);
   };
   const int code = run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
     start.id = start_id_of(group);
+    if (flags.dry_run) return try_rank(session, group, device, *resolved, flags, start);
     return run_rank(session, group, device, *resolved, flags, start);
   });
   if (start.folder && is_permanent_failure(code))
@@ -247,6 +248,7 @@ void add_train(CLI::App& app, Session& session) {
   command->group(kTrainingGroup);
   command->footer(
       "  wmtp train --config run.yaml\n"
+      "  wmtp train --config run.yaml --dry-run\n"
       "  wmtp train --config run.yaml --device cpu --max-steps 20 "
       "--override training.learning_rate=1e-5\n"
       "  wmtp launch --nproc 4 -- train --config run.yaml");
@@ -271,6 +273,10 @@ void add_train(CLI::App& app, Session& session) {
       "--offline", flags->offline,
       "Send nothing: what MLflow is to get stays in its spool (mlflow.spool_dir), checkpoints "
       "for storage.s3 in their queue");
+  command->add_flag(
+      "--dry-run", flags->dry_run,
+      "Try the run and leave nothing behind: its files, folders, memory and servers, one step with "
+      "two blocks of its model, a save and its reload; exits as the run would");
   command->add_option("--max-steps", flags->max_steps, "Stop after N steps (training.max_steps)")
       ->type_name("N")
       ->check(CLI::PositiveNumber);

@@ -44,8 +44,9 @@ void pull_first_whole(const std::vector<FoundCheckpoint>& candidates, const std:
     }
 }
 
-// What rank 0 does for all.
-void fetch_here(const FetchRequest& request) {
+// What rank 0 does for all: hands those that are newer than all in save_dir to `take`.
+template <class Take>
+void find_newer(const FetchRequest& request, Take&& take) {
   const std::string place = place_in_bucket(request.config.storage.s3);
   const auto& save_dir = request.config.checkpoint.save_dir;
   const auto here = found_at(save_dir, request.model);
@@ -53,7 +54,7 @@ void fetch_here(const FetchRequest& request) {
     auto there = found_at(place, request.model);
     if (!here.empty())
       std::erase_if(there, [&](const auto& one) { return one.step <= here.front().step; });
-    pull_first_whole(there, place, save_dir);
+    take(there, place, save_dir);
   } catch (const Error& error) {
     const bool may_begin = !here.empty() || request.allow_fresh_start;
     if (!may_begin && error.kind() == ErrorKind::config) throw;  // its hint is the better one
@@ -70,12 +71,21 @@ void fetch_here(const FetchRequest& request) {
 
 }  // namespace
 
+std::string look_for_newer(const FetchRequest& request) {
+  std::string newest;
+  find_newer(request, [&newest](const std::vector<FoundCheckpoint>& candidates,
+                                const std::string& place, const std::filesystem::path&) {
+    if (!candidates.empty()) newest = fmt::format("{}/{}", place, candidates.front().name);
+  });
+  return newest;
+}
+
 void fetch_newest(const FetchRequest& request, comm::ProcessGroupSession& session) {
   StoreExchange vote(session.store(), "fetch");
   const std::string key = fmt::format("fetched/{}", request.start_id);
   if (session.rank() == 0) {
     try {
-      fetch_here(request);
+      find_newer(request, pull_first_whole);
     } catch (const Error& error) {
       vote.post(key, checkpoint::failed(error));
       throw;

@@ -23,4 +23,8 @@ struct FetchRequest {
 // an error on all ranks: ErrorKind::comm or config.
 void fetch_newest(const FetchRequest& request, comm::ProcessGroupSession& session);
 
+// Whether the bucket lets a run begin: Errors and warnings as fetch_newest has them, and what it
+// would fetch is returned (empty: nothing). BLOCKS; nothing is pulled.
+std::string look_for_newer(const FetchRequest& request);
+
 }  // namespace wmtp::run

@@ -15,6 +15,7 @@
 #include "wmtp/models/read_elements.h"
 #include "wmtp/models/remote/file_systems.h"
 #include "wmtp/models/run_paths.h"
+#include "wmtp/models/saved_config.h"
 #include "wmtp/run/checkpoints/fetch_newest.h"
 
 namespace wmtp::run {
@@ -98,6 +99,49 @@ std::optional<FoundState> find_state(const FindRequest& find, comm::ProcessGroup
   found.in_save_dir =
       std::filesystem::equivalent(request.save_dir, find.config.checkpoint.save_dir, ignored);
   return found;
+}
+
+std::optional<FoundState> look_for_state(const FindRequest& find,
+                                         const comm::ProcessGroupSession& session) {
+  const config::ResumeFrom& resume = find.config.checkpoint.resume;
+  if (resume.kind == ResumeKind::never) return std::nullopt;
+  const bool named = resume.kind == ResumeKind::path;
+  const auto files = models::files_of(named ? resume.path : find.config.checkpoint.save_dir);
+  StoreExchange vote(session.store(), "look");
+  checkpoint::ChooseRequest request = choose_request(find, *files, vote, session);
+  request.world_size = 1;
+  if (named) look_for_path(request, resume.path);
+  // One that is named is never set aside: each is asked for by its name, the newest first.
+  std::vector<std::string> names;
+  if (named) names.push_back(request.only);
+  if (!named)
+    for (const auto& one : checkpoint::find_checkpoints(*files, request.save_dir, find.model))
+      names.push_back(one.name);
+  if (names.empty()) names.emplace_back();
+  for (std::size_t i = 0; i < names.size(); ++i) try {
+      request.only = names[i];
+      request.attempt = fmt::format("{}-look-{}", find.start_id, i);
+      const auto choice = checkpoint::choose_checkpoint(request);
+      return choice ? std::optional(read_state(request.save_dir, *choice)) : std::nullopt;
+    } catch (const Error& error) {
+      const bool is_last = i + 1 == names.size() && !find.allow_fresh_start;
+      if (named || is_last || error.kind() != ErrorKind::checkpoint) throw;
+      log::warn("checkpoint", "{}; the run would set it aside", error.fact());
+    }
+  return std::nullopt;
+}
+
+std::vector<std::string> require_same_run(const FoundState& found,
+                                          const config::ResolvedConfig& now,
+                                          const std::string& base_fingerprint,
+                                          const weights::Environment& environment) {
+  const checkpoint::Manifest& saved = found.reader->manifest();
+  std::vector<std::string> changes =
+      compare_config(models::load_saved_config(found.reader->text("config.yaml"), environment), now,
+                     base_by_content(saved, now.config));
+  if (!base_fingerprint.empty()) require_base(saved, base_fingerprint, now.config);
+  require_same_seed(found.state, now.config);
+  return changes;
 }
 
 std::string_view base_key(const config::Config& config) {

@@ -9,6 +9,7 @@
 #include "wmtp/comm/session.h"
 #include "wmtp/config/load.h"
 #include "wmtp/run/checkpoints/checkpointer.h"
+#include "wmtp/weights/model_folder.h"
 
 namespace wmtp::run {
 
@@ -35,6 +36,18 @@ struct FoundState {
 // checkpoint::choose_checkpoint and checkpoint_to_resume (run_paths.h) have them.
 std::optional<FoundState> find_state(const FindRequest& request,
                                      comm::ProcessGroupSession& session);
+
+// What find_state would go on from, found by rank 0 alone and without a trace: nothing is fetched
+// from a bucket or set aside. REQUIRES rank 0; the others need not take part. BLOCKS.
+std::optional<FoundState> look_for_state(const FindRequest& request,
+                                         const comm::ProcessGroupSession& session);
+
+// Whether that is a checkpoint of this configuration: Errors as compare_config, require_same_seed
+// and, unless `base_fingerprint` is empty, require_base have them. Returns what has changed.
+std::vector<std::string> require_same_run(const FoundState& found,
+                                          const config::ResolvedConfig& now,
+                                          const std::string& base_fingerprint,
+                                          const weights::Environment& environment);
 
 // The key that names the model a run starts from.
 std::string_view base_key(const config::Config& config);

@@ -75,6 +75,22 @@ std::vector<StatePiece> state_pieces(training::TrainableModel& model, bool with_
   return pieces;
 }
 
+std::int64_t state_bytes(const training::AssembleOptions& options, bool with_frozen) {
+  const parallel::ParallelOptions& parallel = options.parallel;
+  const auto master =
+      static_cast<std::int64_t>(element_bytes(optim::master_dtype(options.adamw.recipe)));
+  const auto frozen = static_cast<std::int64_t>(
+      element_bytes(parallel.frozen_dtype.value_or(parallel.param_dtype)));
+  std::int64_t sum = 0;
+  for (const layout::UnitSpec& unit : training::trainable_units(options))
+    for (const layout::ParamSpec& param : unit.params) {
+      const std::int64_t trained = 3 * (unit.full_precision ? 4 : master);
+      const std::int64_t kept = with_frozen ? (unit.full_precision ? 4 : frozen) : 0;
+      sum += param.numel() * (param.trained ? trained : kept);
+    }
+  return sum;
+}
+
 int num_writers(training::TrainableModel& model) {
   return written_cut(model.runtime()).world;
 }

@@ -23,6 +23,9 @@ struct StatePiece {
 // Of this rank. `with_frozen` false: adapters and value head only (what is trained).
 std::vector<StatePiece> state_pieces(training::TrainableModel& model, bool with_frozen);
 
+// What all of them together take, of a model that is not there yet.
+std::int64_t state_bytes(const training::AssembleOptions& options, bool with_frozen);
+
 int num_writers(training::TrainableModel& model);  // ranks that have pieces
 
 // Elements [begin, begin + out.numel()) of a stored tensor into a host tensor of any float dtype.
