@@ -1,9 +1,12 @@
 """`wmtp train --dry-run`: what it finds of a run that would fail, and that nothing is left of it."""
 import contextlib
-import json
+import os
+import signal
+import subprocess
 
 import pytest
-from dry_run_lab import FAULTS, KEYS, Lab, lines_of
+from dry_run_lab import FAULTS, KEYS, Lab, lines_of, two_heads
+from tiny_runs import wait_for_hit
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +71,6 @@ def test_what_a_killed_trial_left_is_removed_by_the_next(lab):
     left = lab.folder / "runs/.wmtp-dry-run-gone"
     left.mkdir()
     (left / "file").write_text("x")
-    import os
     os.utime(left, (1, 1))
     assert lab.dry().returncode == 0
     assert not left.exists()
@@ -97,6 +99,56 @@ def test_a_damaged_checkpoint_is_told_and_not_set_aside(lab):
     assert lab.tree() == before
 
 
-def test_json_of_a_dry_run_is_json_lines_only(lab):
-    for line in lab.dry().stdout.splitlines():
-        assert "ts" in json.loads(line)
+def result_of(lab, overrides=(), **options):
+    """Of a dry run that must pass and leave nothing."""
+    before = lab.tree()
+    done = lab.dry(overrides, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert lab.tree() == before
+    return lines_of(done, "result")[0]
+
+
+@pytest.mark.parametrize("overrides,blocks", [
+    (["training.use_lora=true", "data_sampling.n_samples=150"], 2),
+    (["experiment.stage=critic", "training.backbone_frozen=true"], 2),
+    (["experiment.stage=rho1", "models.reference.path=model", "models.policy.path=two-heads"], 4),
+    (["dataset.format=text", "dataset.text.column=output", "dataset.max_length=64"], 2),
+], ids=["lora", "critic", "rho1", "text"])
+def test_other_runs_that_are_sound(lab, overrides, blocks):
+    """Their prediction heads stay: the model of two heads has two trunk blocks and both."""
+    two_heads(lab)
+    assert result_of(lab, overrides)["blocks"] == blocks
+
+
+def test_a_beginning_without_samples_is_no_fault(lab):
+    numbers = iter(range(1000))
+    path = lab.rows("late.jsonl", lambda row: {**row, "output": ""} if next(numbers) < 120 else row, count=160)
+    result = result_of(lab, [f"dataset.train={path}", "dataset.append_eos=false"])
+    assert result["data"] == "the whole data files"
+
+
+def failing(lab, failpoint, **options):
+    done = lab.dry(env={"WMTP_FAILPOINT": failpoint}, **options)
+    assert not [path for path in lab.tree() if "wmtp-dry-run" in path]
+    return done
+
+
+def test_a_save_that_fails_is_the_end(lab):
+    done = failing(lab, "save.shard.fsync:nth=1+=eio")
+    assert done.returncode == 74, done.stderr
+
+
+def test_a_rank_that_dies_leaves_nothing_behind(lab):
+    assert failing(lab, "step.begin:rank=1:nth=1=kill", ranks=2).returncode == 137
+
+
+def test_a_stop_request_ends_it_and_leaves_nothing(lab, tmp_path):
+    hits = tmp_path / "hits"
+    words = [lab.wmtp.binary, "train", "--config", lab.config, "--defaults", "none", "--dry-run"]
+    process = subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               env={**os.environ, "WMTP_FAILPOINT": "step.begin:nth=1=sleep:500", "WMTP_FAILPOINT_LOG": str(hits)})
+    wait_for_hit(process, hits, "step.begin")
+    process.send_signal(signal.SIGTERM)
+    text = process.communicate(timeout=60)[0]
+    assert process.returncode == 81, text
+    assert not [path for path in lab.tree() if "wmtp-dry-run" in path]
