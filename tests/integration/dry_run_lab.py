@@ -7,9 +7,9 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pytest
-import torch
-from safetensors.torch import load_file, save_file
+from safetensors.numpy import load_file, save_file
 
 CONFIG = """
 experiment: {{name: trial, stage: baseline}}
@@ -38,7 +38,7 @@ class Lab:
     def made(self, name, *overrides):
         """A model of its own, made by one step of a run; its checkpoints stay in runs/NAME."""
         run = self.folder / "runs" / name
-        scratch = ("models.policy.path=micro", "models.policy.init=random", f"models.policy.params={SMALL}",
+        scratch = ("models.policy.path=micro-llama", "models.policy.init=random", f"models.policy.params={SMALL}",
                    f"models.policy.tokenizer_path={self.folder}/data", "training.max_steps=1", f"runtime.run_dir={run}")
         done = self.run("train", scratch + overrides)
         assert done.returncode == 0, done.stderr
@@ -189,7 +189,7 @@ def narrow_reference(lab):
     config["vocab_size"] += 8
     for name in ("model.embed_tokens.weight", "lm_head.weight"):
         if name in tensors:
-            tensors[name] = torch.cat([tensors[name], tensors[name][:8]])
+            tensors[name] = np.concatenate([tensors[name], tensors[name][:8]])
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "config.json").write_text(json.dumps(config))
     return [f"models.reference.path={folder}"]

@@ -63,7 +63,7 @@ def test_offline_asks_nobody(lab):
 
 def test_people_read_the_plan_the_sample_and_the_end(lab):
     done = lab.wmtp.run("train", "--config", lab.config, "--defaults", "none", "--dry-run")
-    for part in ("memory of a rank:", "together", "are free in", "A sample of stage baseline", "Loss:", "Dry run passed"):
+    for part in ("memory of a rank:", "together", "are free in", "A sample of stage baseline", "Step 1/1", "Dry run passed"):
         assert part in done.stdout, done.stdout
 
 
@@ -89,7 +89,8 @@ def test_a_run_that_would_resume_says_from_where(lab):
 def test_a_damaged_checkpoint_is_told_and_not_set_aside(lab):
     done = lab.run("train", ["training.max_steps=2", "runtime.run_dir=runs/torn", "checkpoint.save_every_steps=1"])
     assert done.returncode == 0, done.stderr
-    path = next((lab.folder / "runs/torn/checkpoints/trial-2steps").glob("*.safetensors"))
+    files = [path for path in (lab.folder / "runs/torn/checkpoints/trial-2steps").rglob("*") if path.is_file()]
+    path = max(files, key=lambda one: one.stat().st_size)
     path.write_bytes(path.read_bytes()[:-64])
     before = lab.tree()
     done = lab.dry(["runtime.run_dir=runs/torn", "checkpoint.save_every_steps=1"])

@@ -429,7 +429,8 @@ def test_a_dry_run_ends_as_the_run_with_a_wrong_secret_or_bucket(runs, gateway, 
         assert "canary-secret" not in dry.stdout + dry.stderr
         assert not (runs.folder / f"dry-{name}").exists()
         assert ("wmtp-nobody" if name == "bucket" else "AWS_SECRET_ACCESS_KEY") in dry.stdout
-        runs.run(name, "--resume", resume, code=code, **{**options, **wrong})
+        if SOAK > 1:
+            runs.run(name, "--resume", resume, code=code, **{**options, **wrong})
 
 
 def doctor(wmtp, runs, *overrides, code=0):

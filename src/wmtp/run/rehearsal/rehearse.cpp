@@ -113,7 +113,9 @@ bool check_weights(const ModelPlan& plan, const RunContext& context) {
 RunSinks console_alone(const RehearsalContext& context) {
   RunSinks sinks;
   sinks.kept = std::make_shared<tracking::SinkQueue>(std::make_shared<tracking::FanOut>(), 1000);
-  sinks.all.add(std::make_shared<tracking::Console>(std::cout, context.console));
+  tracking::ConsoleOptions console = context.console;
+  console.log_interval = 1;  // there is but one step to tell of
+  sinks.all.add(std::make_shared<tracking::Console>(std::cout, std::move(console)));
   sinks.all.add(sinks.kept);
   if (context.listener) sinks.all.add(context.listener);
   return sinks;
