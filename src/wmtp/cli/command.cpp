@@ -46,6 +46,7 @@ void add_commands(CLI::App& app, Session& session) {
   add_train(app, session);
   add_launch(app, session);
   add_report(app, session);
+  add_init(app, session);
   add_validate(app, session);
   add_bench(app, session);
   add_data(app, session);

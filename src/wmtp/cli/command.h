@@ -43,6 +43,7 @@ void add_checkpoint(CLI::App& app, Session& session);
 void add_completion(CLI::App& app, Session& session);
 void add_data(CLI::App& app, Session& session);
 void add_doctor(CLI::App& app, Session& session);
+void add_init(CLI::App& app, Session& session);
 void add_launch(CLI::App& app, Session& session);
 void add_report(CLI::App& app, Session& session);
 void add_score(CLI::App& app, Session& session);

@@ -54,7 +54,7 @@ const config::ResolvedKey* key_of(const config::ResolvedConfig& resolved,
 ShownProblem shown_problem(const config::ResolvedConfig& resolved, const run::InputProblem& problem,
                            const std::string& stage_file) {
   const config::ResolvedKey* key = key_of(resolved, problem);
-  ShownProblem one{problem.kind, stage_file, problem.fact, problem.hint};
+  ShownProblem one{problem.kind, stage_file, problem.fact, problem.hint, problem.memory};
   if (!key) return one;
   if (!problem.fact.starts_with(key->key)) one.text = fmt::format("{}: {}", key->key, problem.fact);
   if (key->origin != "built-in" && !key->origin.starts_with("derived")) one.where = key->origin;

@@ -14,6 +14,7 @@ namespace wmtp::cli {
 struct ShownProblem {
   ErrorKind kind = ErrorKind::config;
   std::string where, text, hint;
+  bool memory = false;  // the run is sound, but too large for this machine
 };
 
 struct CheckedRun {

@@ -22,6 +22,14 @@ std::string escape_references(std::string text) {
   return text;
 }
 
+OrderedJson escape_all_references(const OrderedJson& value) {
+  if (value.is_string()) return escape_references(value.get<std::string>());
+  if (!value.is_structured()) return value;
+  OrderedJson copy = value;
+  for (OrderedJson& item : copy) item = escape_all_references(item);
+  return copy;
+}
+
 std::nullopt_t Interpolator::fail(const Node& at, std::string_view fact) {
   problems_.add(at.place, key_of(chain_.back()), fact);
   return std::nullopt;

@@ -7,10 +7,13 @@
 #include "wmtp/config/load.h"
 #include "wmtp/config/yaml/node.h"
 #include "wmtp/config/yaml/problems.h"
+#include "wmtp/core/json.h"
 
 namespace wmtp::config {
 
 std::string escape_references(std::string text);  // every `${` as `$${`
+// The same for every text of a value.
+OrderedJson escape_all_references(const OrderedJson& value);
 
 class Interpolator {
  public:

@@ -11,14 +11,6 @@
 namespace wmtp::config {
 namespace {
 
-OrderedJson escaped(const OrderedJson& value) {
-  if (value.is_string()) return escape_references(value.get<std::string>());
-  if (!value.is_structured()) return value;
-  OrderedJson copy = value;
-  for (OrderedJson& item : copy) item = escaped(item);
-  return copy;
-}
-
 std::string comparable(const ResolvedKey& key) {
   const std::string text = canonical_json(key.value);
   return key.digest.empty() ? text : text + " #" + key.digest;
@@ -68,8 +60,9 @@ std::string ResolvedConfig::to_yaml(bool origins) const {
       text += fmt::format("{:{}}{}:\n", "", 2 * depth, parts[depth]);
       open.push_back(parts[depth]);
     }
-    std::string line = fmt::format("{:{}}{}: {}", "", 2 * depth, parts[depth],
-                                   yaml_text(key.digest.empty() ? escaped(key.value) : key.value));
+    std::string line =
+        fmt::format("{:{}}{}: {}", "", 2 * depth, parts[depth],
+                    yaml_text(key.digest.empty() ? escape_all_references(key.value) : key.value));
     if (origins) line = fmt::format("{:<50} # {}", line, key.origin);
     text += line + "\n";
   }

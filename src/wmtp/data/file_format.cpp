@@ -14,21 +14,6 @@
 namespace wmtp::data {
 namespace {
 
-// Of the first line that is an object; none in a file without one.
-std::vector<std::string> first_keys(const std::filesystem::path& file,
-                                    const DatasetOptions& options) {
-  LineChunkSource source(file, options.bad_lines.max_line_bytes, std::size_t{1} << 20);
-  RowParser parser;
-  LineChunk chunk;
-  std::vector<std::string> names;
-  for (int tries = 0; tries < 8 && names.empty() && source.next(chunk); ++tries)
-    if (chunk.overlong_bytes == 0)
-      for_each_line(chunk, [&](const Line& line) {
-        if (names.empty() && !is_blank(line.text)) parser.keys(line, names);
-      });
-  return names;
-}
-
 bool has_key(const std::vector<std::string>& names, std::string_view key) {
   return std::find(names.begin(), names.end(), key) != names.end();
 }
@@ -44,6 +29,20 @@ bool has_key(const std::vector<std::string>& names, std::string_view key) {
 }
 
 }  // namespace
+
+std::vector<std::string> first_keys(const std::filesystem::path& file,
+                                    const DatasetOptions& options) {
+  LineChunkSource source(file, options.bad_lines.max_line_bytes, std::size_t{1} << 20);
+  RowParser parser;
+  LineChunk chunk;
+  std::vector<std::string> names;
+  for (int tries = 0; tries < 8 && names.empty() && source.next(chunk); ++tries)
+    if (chunk.overlong_bytes == 0)
+      for_each_line(chunk, [&](const Line& line) {
+        if (names.empty() && !is_blank(line.text)) parser.keys(line, names);
+      });
+  return names;
+}
 
 Format detect_format(const std::filesystem::path& file, const DatasetOptions& options) {
   if (file.extension() == ".wtok") return Format::tokens;

@@ -37,6 +37,10 @@ bool needs_no_files(const config::Config& config) {
          config.experiment.stage != config::Stage::rho1;
 }
 
+bool is_too_large(const Error& error) {
+  return error.module() == "memory";
+}
+
 class RunChecker {
  public:
   RunChecker(const config::Config& config, const RunContext& context)
@@ -78,15 +82,16 @@ class RunChecker {
   }
 
   void note(const std::string& key, const Error& error) {
-    found_.problems.push_back({error.kind(), key, error.fact(), error.hint()});
+    const bool memory = is_too_large(error);
+    found_.problems.push_back({error.kind(), key, error.fact(), error.hint(), memory});
   }
 
   bool plan(bool other_machine) {
     try {
       plan_ = plan_model(config_, context_);
     } catch (const Error& error) {
-      const bool too_large = error.module() == "memory";
-      if (!too_large || !other_machine) {
+      found_.outlook.fits = !is_too_large(error);
+      if (found_.outlook.fits || !other_machine) {
         plan_error_ = error;
         return false;
       }

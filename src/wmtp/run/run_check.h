@@ -15,6 +15,7 @@ struct InputProblem {
   ErrorKind kind = ErrorKind::config;
   std::string key;         // that names the file; empty: the fact is not one file's
   std::string fact, hint;  // as train says it; some facts begin with a key
+  bool memory = false;     // the run is sound, but too large for this machine
 };
 
 // Nothing stands for what is not known.
@@ -27,6 +28,7 @@ struct RunOutlook {
   std::optional<std::int64_t> memory_bytes;      // that a rank needs
   std::string memory_table;                      // of what; empty where it is not known
   std::optional<std::int64_t> checkpoint_bytes;  // of one with all its state, small files aside
+  bool fits = true;  // false: not into the memory of a rank, whether that is a problem or not
 };
 
 struct RunCheck {

@@ -51,7 +51,7 @@ int print_problems(const Session& session, const std::vector<ShownProblem>& prob
 std::vector<ShownProblem> shown_problems(const config::ConfigError& error) {
   std::vector<ShownProblem> problems;
   for (const config::Problem& one : error.problems())
-    problems.push_back({ErrorKind::config, one.where, one.text, {}});
+    problems.push_back({ErrorKind::config, one.where, one.text, {}, false});
   return problems;
 }
 

@@ -1,0 +1,33 @@
+// From the flags of `wmtp init` to what it proposes from: the model opened, the data looked at.
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "wmtp/cli/init/proposal.h"
+
+namespace wmtp::cli {
+
+struct InitFlags {
+  std::string stage, preset, model, tokenizer, critic, reference, name, out;
+  std::vector<std::string> data, validation;
+  bool force = false, list = false;
+
+  const std::string& model_name() const { return preset.empty() ? model : preset; }
+};
+
+// Error config for what is no model: a folder without a configuration, a name that is no preset.
+void require_model(const std::string& name);
+// Error config or data for files that are not there or of no known form.
+void require_data(const std::string& pattern);
+
+// A preset has no tokenizer of its own: the folder of the data where that has one, else empty.
+std::string tokenizer_beside(const std::vector<std::string>& data);
+// <stage>-<data>: the folder's name for files that are called train or the like.
+std::string usual_name(const std::string& stage, const std::vector<std::string>& data);
+
+// BLOCKS. REQUIRES every flag that the stage needs. Errors as above, and for flags that the stage
+// has no use for.
+InitInputs gather_inputs(const InitFlags& flags);
+
+}  // namespace wmtp::cli
