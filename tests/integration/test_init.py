@@ -37,9 +37,10 @@ class Desk:
     def trains(self, stage, name, export=False):
         """<stage>.yaml is valid as it is, and its run makes two steps."""
         assert self.run("validate", "--config", f"{stage}.yaml").stdout.startswith(f"OK {stage} ")
-        words = [] if export else ["--override", "checkpoint.export_on_finish=none"]
-        self.run("train", "--config", f"{stage}.yaml", "--max-steps", "2", "--override", f"experiment.name={name}",
-                 "--override", "training.log_interval=1", *words)
+        changes = [f"experiment.name={name}", "training.log_interval=1", "runtime.threads=1"]
+        if not export:
+            changes += ["checkpoint.export_on_finish=none", "checkpoint.save_best=false", "checkpoint.save_final=false"]
+        self.run("train", "--config", f"{stage}.yaml", "--max-steps", "2", *(word for one in changes for word in ("--override", one)))
         points = [json.loads(line) for line in (self.folder / f"runs/{name}/metrics.jsonl").open()]
         assert sum("train/loss" in point for point in points) == 2
 
@@ -96,7 +97,7 @@ def test_names_of_columns_reach_comments_escaped(desk):
     (desk.folder / "wmtp.schema.json").write_text("{}")
     done = desk.run("init", "baseline", "--preset", "micro", "--tokenizer", "demo", "--data", "hostile.jsonl", "--out", "h.yaml")
     text = (desk.folder / "h.yaml").read_text()
-    assert not RAW.search(text + done.stdout + done.stderr) and "nothing reads \"evil\\u001b[31m" in text
+    assert not RAW.search(text + done.stdout + done.stderr) and "\"evil\\u001b[31m" in text
     assert text.startswith("# yaml-language-server: $schema=wmtp.schema.json\n")
     assert desk.run("validate", "--config", "h.yaml").stdout.startswith("OK baseline ")
 
@@ -104,13 +105,11 @@ def test_names_of_columns_reach_comments_escaped(desk):
 @pytest.mark.parametrize("words,code,said", [
     ("", 78, "missing: STAGE, --model (or --preset), --data;"),
     ("rho1 --preset micro", 78, "missing: --data, --reference;"),
-    ("basline --preset micro --data rows.jsonl", 78, "did you mean baseline?"),
     ("baseline --preset micro --data rows.jsonl", 78, "missing: --tokenizer; the preset micro has none"),
     ("baseline --model demo --data rows.jsonl", 78, "is this a model folder?"),
     ("baseline --model mirco --data rows.jsonl", 78, "did you mean the preset micro?"),
     ("critic --preset micro --data demo/text.txt", 78, "demo/text.txt is text, which has none; it needs rows"),
     ("baseline --preset micro --data demo/tokenizer.json", 65, "is JSON over several lines"),
-    ("baseline --preset micro --data demo/trian.jsonl", 78, "did you mean demo/train.jsonl?"),
     ("baseline --preset micro --data demo/train.jsonl --reference x", 78, "--reference is for stage rho1"),
     ("baseline --preset micro --data demo/train.jsonl --out rows.jsonl", 78, "rows.jsonl is there already; --force"),
     ("baseline --preset micro --data demo/train.jsonl --out no/run.yaml", 78, "there is no folder no"),
