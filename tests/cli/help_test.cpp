@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <iterator>
+#include <iomanip>
 #include <sstream>
 
 #include "wmtp/cli/command.h"
@@ -44,7 +44,8 @@ class Program : public ::testing::Test {
 // The words of an example up to what is the shell's.
 std::vector<std::string> words_of(const std::string& example) {
   std::istringstream stream(example.substr(0, example.find_first_of("<>")));
-  std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
+  std::vector<std::string> words;
+  for (std::string word; stream >> std::quoted(word);) words.push_back(word);
   words.erase(words.begin());
   return words;
 }

@@ -17,7 +17,8 @@ ELSEWHERE = {"qwen3.md"}  # whose blocks build upon each other: test_qwen3_recip
 PROGRAMS = ("wmtp", "make", "python", "torchrun", "srun", "mpirun")
 NO_RUN = re.compile(r"<!-- no-run: (.+?) -->")
 
-# What the pages assume: run.yaml is a small run `a` of a model `qwen3`, lora.yaml one of adapters upon models/llama.
+# What the pages assume: run.yaml is a small run `a` of a model `qwen3`, lora.yaml one of adapters upon models/llama, old.yaml one
+# of the Python project.
 RUN = """
 experiment: {{name: {name}, stage: baseline}}
 models: {{policy: {{path: {model}, name: qwen3, tokenizer_path: demo, dtype: fp32{more}}}}}
@@ -99,6 +100,7 @@ def folder(wmtp, tmp_path_factory):
     folder = tmp_path_factory.mktemp("docs")
     (folder / "configs").symlink_to(ROOT / "configs")
     (folder / "run.yaml").write_text(RUN.format(name="a", model="micro", more=SHAPE, lora="false"))
+    (folder / "old.yaml").write_text(RUN.format(name="old", model="micro", more=SHAPE, lora="false") + "project: {name: old}\n")
     (folder / "lora.yaml").write_text(RUN.format(name="lora", model="models/llama", more="", lora="true"))
     for words in ("data demo --out demo --rows 200", "train --config run.yaml", "checkpoint export runs/a --format hf --out models/llama",
                   "train --config lora.yaml"):

@@ -79,6 +79,16 @@ def case(tmp_path, kind):
         path = tmp_path / "run.yaml"
         path.write_text("experiment: {name: x, stage: baseline}\n")
         return ["validate", "--config", path, "--override", f"{HOSTILE}=1"], 78
+    if kind == "migrated key":
+        (tmp_path / "old.yaml").write_text("experiment: {%s: %s}\n" % (json.dumps(HOSTILE), json.dumps(HOSTILE)))
+        return ["migrate", tmp_path / "old.yaml"], 78
+    if kind == "migrated value":
+        path = tmp_path / "old.yaml"
+        path.write_text("experiment: {name: x, stage: baseline, description: %s, odd: %s}\nmodels: {policy: {path: m}}\n"
+                        "dataset: {train: d}\ntraining: {lr: 1e-3, temperature: 1}\n" % (json.dumps(HOSTILE), json.dumps(HOSTILE)))
+        return ["migrate", path, "--allow-unknown"], 0
+    if kind == "migrated script":
+        return ["migrate", "--script", f"train.py --{HOSTILE} 1 --data '{HOSTILE}'", "--allow-unknown"], 0
     if kind == "tokenizer.json":
         (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"type": HOSTILE}}))
         return ["tokenizer", "inspect", "--tokenizer", tmp_path], 78
@@ -92,7 +102,7 @@ def case(tmp_path, kind):
 
 KINDS = ["tensor name, listed", "unexpected tensor", "dtype", "file of an index", "model_type",
          "config.json key", "pickle global", "zip entry", "configuration value", "configuration key", "override",
-         "tokenizer.json", "metric name"]
+         "migrated key", "migrated value", "migrated script", "tokenizer.json", "metric name"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,6 +8,7 @@
 
 #include "wmtp/config/canonical.h"
 #include "wmtp/config/interpolate.h"
+#include "wmtp/config/nested_lines.h"
 #include "wmtp/config/tables/schema.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/printable.h"
@@ -25,29 +26,17 @@ std::string one_line(std::string_view text) {
   return out;
 }
 
-const Row& row_of(const std::string& key) {
+const Row& schema_row(const std::string& key) {
   const Row* row = schema().find(key);
   WMTP_CHECK(row, "no key " + key);
   return *row;
 }
 
-// Opens the sections of `key` that the line before did not stand in.
-void open_sections(const std::string& key, std::string& open, std::string& text) {
-  const std::string section = key.substr(0, key.rfind('.') + 1);  // with its last dot
-  std::size_t depth = 0;
-  for (std::size_t dot = section.find('.'); dot != section.npos; dot = section.find('.', dot + 1)) {
-    const std::string path = section.substr(0, dot);
-    if (!open.starts_with(path + ".")) {
-      if (depth == 0) text += "\n" + comment_lines(schema().section_help(path), 0);
-      text += fmt::format("{:{}}{}:\n", "", 2 * depth, path.substr(path.rfind('.') + 1));
-      open = path + ".";
-    }
-    ++depth;
-  }
-  open = section;
+std::string section_of(const std::string& key) {
+  return key.substr(0, key.find('.'));
 }
 
-std::string help_of(const Row& row) {
+std::string help_with_choices(const Row& row) {
   std::string help = row.help;
   if (!row.type.choices.empty()) help += fmt::format(" ({})", fmt::join(row.type.choices, " | "));
   return help;
@@ -74,17 +63,25 @@ std::string comment_lines(std::string_view text, std::size_t indent) {
 
 std::string commented_yaml(std::span<const CommentedKey> keys) {
   std::vector<CommentedKey> sorted(keys.begin(), keys.end());
-  std::ranges::stable_sort(sorted, {},
-                           [](const CommentedKey& one) { return schema().index(row_of(one.key)); });
-  std::string text, open;
+  std::ranges::stable_sort(
+      sorted, {}, [](const CommentedKey& one) { return schema().index(schema_row(one.key)); });
+  std::string text;
+  NestedLines nested;
   for (const CommentedKey& one : sorted) {
-    open_sections(one.key, open, text);
-    const std::size_t indent = 2 * static_cast<std::size_t>(std::ranges::count(one.key, '.'));
-    text += comment_lines(help_of(row_of(one.key)), indent);
-    if (!one.fact.empty()) text += comment_lines("Here: " + one.fact, indent);
     // Quoted texts may hold any character; \u of JSON is one of YAML too.
-    text += fmt::format("{:{}}{}: {}\n", "", indent, one.key.substr(one.key.rfind('.') + 1),
-                        escape_control(yaml_text(escape_all_references(one.value))));
+    std::vector<std::string> lines =
+        nested.add(one.key, escape_control(yaml_text(escape_all_references(one.value))));
+    const std::string entry = lines.back();
+    lines.pop_back();
+    for (const std::string& section : lines) {
+      const bool top = !section.starts_with(' ');
+      if (top) text += "\n" + comment_lines(schema().section_help(section_of(one.key)), 0);
+      text += section + "\n";
+    }
+    const std::size_t indent = entry.find_first_not_of(' ');
+    text += comment_lines(help_with_choices(schema_row(one.key)), indent);
+    if (!one.fact.empty()) text += comment_lines("Here: " + one.fact, indent);
+    text += entry + "\n";
   }
   return text;
 }

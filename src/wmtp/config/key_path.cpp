@@ -3,63 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 
+#include "wmtp/config/old_keys.h"
 #include "wmtp/core/suggest.h"
 
 namespace wmtp::config {
 namespace {
-
-using NamePair = std::pair<std::string_view, std::string_view>;
-
-constexpr std::array<NamePair, 10> kAliases{{
-    {"training.td_lambda", "training.td.lambda"},
-    {"training.beta", "training.td.beta"},
-    {"training.weight_clip_min", "training.td.clip_min"},
-    {"training.weight_clip_max", "training.td.clip_max"},
-    {"training.td_ema_momentum", "training.td.ema_momentum"},
-    {"training.td_ema_warmup_steps", "training.td.ema_warmup_steps"},
-    {"training.rho1_mode", "training.rho1.mode"},
-    {"training.k_percent", "training.rho1.k_percent"},
-    {"training.value_coef", "training.value.coef"},
-    {"training.scheduler", "training.lr_scheduler"},
-}};
-
-constexpr std::array<NamePair, 9> kRemoved{{
-    {"project", "use experiment.name, and mlflow.experiment for the tracking project"},
-    {"runtime.mixed_precision", "use distributed.fsdp.mixed_precision"},
-    {"runtime.ddp", "use distributed.fsdp.sharding_strategy: NO_SHARD"},
-    {"runtime.fsdp", "use distributed.fsdp"},
-    {"mlflow.s3_artifacts", "use checkpoint.s3_upload and storage.s3"},
-    {"mlflow.experiment_name", "use mlflow.experiment"},
-    {"training.fp16", "use distributed.fsdp.param_dtype: fp16"},
-    {"training.bf16", "use distributed.fsdp.mixed_precision: true"},
-    {"dataset.batch_size", "use training.batch_size"},
-}};
-
-// What other programs call a key, where no near name would lead to it.
-constexpr std::array<NamePair, 15> kForeignNames{{
-    {"training.lr", "training.learning_rate"},
-    {"training.num_epochs", "training.n_epochs"},
-    {"training.num_train_epochs", "training.n_epochs"},
-    {"training.steps", "training.max_steps"},
-    {"training.per_device_train_batch_size", "training.batch_size"},
-    {"training.grad_accum", "training.gradient_accumulation_steps"},
-    {"training.grad_clip", "training.max_grad_norm"},
-    {"training.weight_decay", "training.optimizer.weight_decay"},
-    {"training.gradient_checkpointing", "distributed.fsdp.activation_checkpointing"},
-    {"training.max_seq_length", "dataset.max_length"},
-    {"training.seed", "runtime.seed"},
-    {"training.output_dir", "runtime.run_dir"},
-    {"dataset.path", "dataset.train"},
-    {"dataset.max_seq_length", "dataset.max_length"},
-    {"models.path", "models.policy.path"},
-}};
-
-bool under(std::string_view path, std::string_view prefix) {
-  return path.starts_with(prefix) && (path.size() == prefix.size() || path[prefix.size()] == '.');
-}
 
 std::optional<std::size_t> index_of(std::string_view text) {
   std::size_t value = 0;
@@ -92,16 +42,6 @@ std::string name_of_step(const PathStep& step) {
   return std::get<std::string>(step);
 }
 
-bool speaks_of_secrets(std::string_view path) {
-  const auto dot = path.rfind('.');
-  std::string name(dot == path.npos ? path : path.substr(dot + 1));
-  std::transform(name.begin(), name.end(), name.begin(), ::tolower);
-  for (const char* word :
-       {"secret", "password", "passwd", "access_key", "credential", "api_key", "token_id"})
-    if (name.find(word) != name.npos) return true;
-  return name == "token" || name == "username";
-}
-
 std::string parent_of(std::string_view path) {
   const auto dot = path.rfind('.');
   return std::string(dot == path.npos ? "" : path.substr(0, dot));
@@ -109,7 +49,7 @@ std::string parent_of(std::string_view path) {
 
 std::vector<std::string> sibling_names(const std::string& parent) {
   std::vector<std::string> names = schema().children(parent);
-  for (const auto& [alias, main] : kAliases)
+  for (const auto& [alias, main] : key_aliases())
     if (parent_of(alias) == parent) names.emplace_back(alias.substr(parent.size() + 1));
   return names;
 }
@@ -155,20 +95,30 @@ std::optional<std::vector<PathStep>> split_path(std::string_view path) {
 }
 
 std::string main_name(std::string_view path) {
-  for (const auto& [alias, main] : kAliases)
-    if (under(path, alias)) return std::string(main) + std::string(path.substr(alias.size()));
+  for (const auto& [alias, main] : key_aliases())
+    if (is_under(path, alias)) return std::string(main) + std::string(path.substr(alias.size()));
   return std::string(path);
 }
 
 bool is_alias(std::string_view path) {
-  return std::any_of(kAliases.begin(), kAliases.end(),
-                     [&](const NamePair& pair) { return under(path, pair.first); });
+  return std::ranges::any_of(key_aliases(),
+                             [&](const NamePair& pair) { return is_under(path, pair.first); });
 }
 
 std::string replacement_of_removed(std::string_view path) {
-  for (const auto& [removed, advice] : kRemoved)
-    if (under(path, removed)) return std::string(advice);
+  for (const OldKey& old : old_keys())
+    if (is_under(path, old.path)) return std::string(old.advice);
   return "";
+}
+
+bool speaks_of_secrets(std::string_view path) {
+  const auto dot = path.rfind('.');
+  std::string name(dot == path.npos ? path : path.substr(dot + 1));
+  std::transform(name.begin(), name.end(), name.begin(), ::tolower);
+  for (const char* word :
+       {"secret", "password", "passwd", "access_key", "credential", "api_key", "token_id"})
+    if (name.find(word) != name.npos) return true;
+  return name == "token" || name == "username";
 }
 
 std::string unknown_key_fact(std::string_view path) {
@@ -176,7 +126,7 @@ std::string unknown_key_fact(std::string_view path) {
     return "unknown key; credentials are never keys: S3 takes AWS_* variables, profile files or "
            "the "
            "instance role, MLflow takes MLFLOW_TRACKING_TOKEN, _USERNAME and _PASSWORD";
-  for (const auto& [foreign, ours] : kForeignNames)
+  for (const auto& [foreign, ours] : foreign_names())
     if (path == foreign) return fmt::format("unknown key; did you mean \"{}\"?", ours);
   const std::string parent = parent_of(path);
   const std::string name(path.substr(parent.empty() ? 0 : parent.size() + 1));

@@ -25,6 +25,9 @@ std::string replacement_of_removed(std::string_view path);
 // `unknown key; did you mean "..."?`, or advice where a credential seems meant.
 std::string unknown_key_fact(std::string_view path);
 
+// Whether a key's name is that of a credential, whose value is then never shown.
+bool speaks_of_secrets(std::string_view path);
+
 struct KeyTarget {
   std::string path;            // main name
   const Row* row = nullptr;    // null: a section

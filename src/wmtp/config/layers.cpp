@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "wmtp/config/key_path.h"
+#include "wmtp/config/old_keys.h"
 #include "wmtp/config/yaml/yaml_reader.h"
 #include "wmtp/core/file.h"
 
@@ -54,8 +55,7 @@ class MapApplier {
       problems_.add(key.place, path, fmt::format("the same key is given as {}", first->second));
       return;
     }
-    if (is_alias(path) && (path.ends_with("td_lambda") || path.find(".td_ema_") != path.npos))
-      layers_.gae_implied = true;
+    if (implies_gae(path)) layers_.gae_implied = true;
     std::optional<Node>& slot = layers_.written[schema().index(row)];
     if (slot && slot->is(Node::Kind::map) && value.is(Node::Kind::map))
       merge(*slot, value);
@@ -169,6 +169,12 @@ class FileReader {
   std::optional<Place> asked_by_;  // where the file being read is named; none: on the command line
 };
 
+}  // namespace
+
+void apply_map(const Node& map, const std::string& prefix, Layers& layers, Problems& problems) {
+  MapApplier(layers, problems).apply(map, prefix);
+}
+
 fs::path find_defaults(const LoadRequest& request) {
   if (request.defaults)
     return *request.defaults == "none" ? fs::path() : fs::path(*request.defaults);
@@ -181,12 +187,6 @@ fs::path find_defaults(const LoadRequest& request) {
                                                               : candidate.lexically_normal();
   }
   return {};
-}
-
-}  // namespace
-
-void apply_map(const Node& map, const std::string& prefix, Layers& layers, Problems& problems) {
-  MapApplier(layers, problems).apply(map, prefix);
 }
 
 Layers read_layers(const LoadRequest& request, Problems& problems) {

@@ -21,6 +21,9 @@ struct Layers {
   Layers() : written(schema().rows().size()) {}
 };
 
+// The layer below the stage file, as the request and the folders say; empty: there is none.
+std::filesystem::path find_defaults(const LoadRequest& request);
+
 // defaults.yaml < extends < stage file < overrides. Problems are collected, nothing is thrown for
 // them.
 Layers read_layers(const LoadRequest& request, Problems& problems);

@@ -6,6 +6,7 @@
 #include "wmtp/config/canonical.h"
 #include "wmtp/config/interpolate.h"
 #include "wmtp/config/load.h"
+#include "wmtp/config/nested_lines.h"
 #include "wmtp/core/checksum.h"
 
 namespace wmtp::config {
@@ -28,16 +29,6 @@ std::string hash_of(const std::vector<ResolvedKey>& keys, Keep keep) {
   return sha256_hex(text + "}");
 }
 
-std::vector<std::string> parts_of(const std::string& key) {
-  std::vector<std::string> parts;
-  for (std::size_t start = 0; start <= key.size();) {
-    const std::size_t dot = std::min(key.find('.', start), key.size());
-    parts.push_back(key.substr(start, dot - start));
-    start = dot + 1;
-  }
-  return parts;
-}
-
 }  // namespace
 
 std::string ResolvedConfig::hash() const {
@@ -50,21 +41,12 @@ std::string ResolvedConfig::agreement_hash() const {
 
 std::string ResolvedConfig::to_yaml(bool origins) const {
   std::string text;
-  std::vector<std::string> open;  // sections the last line stands in
+  NestedLines nested;
   for (const ResolvedKey& key : keys) {
-    const std::vector<std::string> parts = parts_of(key.key);
-    std::size_t depth = 0;
-    while (depth + 1 < parts.size() && depth < open.size() && open[depth] == parts[depth]) ++depth;
-    open.resize(depth);
-    for (; depth + 1 < parts.size(); ++depth) {
-      text += fmt::format("{:{}}{}:\n", "", 2 * depth, parts[depth]);
-      open.push_back(parts[depth]);
-    }
-    std::string line =
-        fmt::format("{:{}}{}: {}", "", 2 * depth, parts[depth],
-                    yaml_text(key.digest.empty() ? escape_all_references(key.value) : key.value));
-    if (origins) line = fmt::format("{:<50} # {}", line, key.origin);
-    text += line + "\n";
+    std::vector<std::string> lines = nested.add(
+        key.key, yaml_text(key.digest.empty() ? escape_all_references(key.value) : key.value));
+    if (origins) lines.back() = fmt::format("{:<50} # {}", lines.back(), key.origin);
+    for (const std::string& line : lines) text += line + "\n";
   }
   return text;
 }
