@@ -95,8 +95,10 @@ class Run:
         return self.output.read_text(errors="replace")
 
     def points(self):
+        """Without those of saves, which are told when the writer is done: now before a step, now behind it."""
         path = self.folder / "metrics.jsonl"
-        return [json.loads(line) for line in path.open()] if path.exists() else []
+        lines = [json.loads(line) for line in path.open()] if path.exists() else []
+        return [line for line in lines if "checkpoint/save_s" not in line]
 
     def observe(self, what):
         """The part of the run that `what` names, as something that can be compared."""

@@ -87,11 +87,11 @@ def test_page_is_well_formed_as_html_and_as_xml(page):
     assert root.tag == "html"
 
 
-def test_all_runs_stand_side_by_side(page):
+def test_all_runs_lie_over_each_other(page):
     for stage in STAGES:
         assert page[0].text.count(f"demo-{stage}") >= 8
     for heading in ["Loss", "Loss per head", "Learning rate", "Gradient norm", "Tokens per second", "Histograms"]:
-        assert f"<h2>{heading}</h2>" in page[1]
+        assert re.search(f"<h2[^>]*>{heading}</h2>", page[1])
 
 
 def test_texts_of_samples_and_config_are_escaped(page):
@@ -102,7 +102,7 @@ def test_texts_of_samples_and_config_are_escaped(page):
 
 
 def test_page_is_self_contained(page):
-    assert not [a for a in page[0].attributes if a[1] in ("src", "href", "xlink:href")]
+    assert not [a for a in page[0].attributes if a[1] in ("src", "href", "xlink:href") and not a[2].startswith("#")]
     assert "url(" not in page[1] and "@import" not in page[1] and "http" not in page[1]
     assert len(page[1]) < 400_000
 
@@ -124,7 +124,7 @@ def test_numbers_of_drawings_are_finite_and_inside(page):
 
 def test_loss_curve_follows_the_numbers(page):
     """The drawn curve is the data under one linear map, and the NaN is a gap."""
-    drawing = next(d for d in tree.fromstring(page[1]).iter("svg") if d.get("aria-label") == "Loss of demo-baseline")
+    drawing = next(d for d in tree.fromstring(page[1]).iter("svg") if d.get("aria-label") == "loss")
     lines = [line.get("points") for line in drawing.iter("polyline") if line.get("class") == "k0"]
     assert len(lines) == 2
     points = [tuple(map(float, pair.split(","))) for line in lines for pair in line.split()]
@@ -167,7 +167,7 @@ def test_compare_overlays_and_lists_differences(wmtp, tmp_path):
     wmtp.run("report", a, "--compare", b, "--out", tmp_path / "c.html")
     text = (tmp_path / "c.html").read_text()
     tree.fromstring(text)
-    assert "<h2>Comparison</h2>" in text and "<td>experiment.stage</td><td>rho1</td><td>baseline</td>" in text
+    assert ">b, validation <b>" in text and "<td>experiment.stage</td><td>rho1</td><td>baseline</td>" in text
 
 
 def test_runs_of_one_name_are_told_apart(wmtp, tmp_path):

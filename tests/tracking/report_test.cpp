@@ -7,6 +7,7 @@
 #include "support/temp_dir.h"
 #include "wmtp/tracking/escaped_text.h"
 #include "wmtp/tracking/report/chart.h"
+#include "wmtp/tracking/report/curves.h"
 #include "wmtp/tracking/report/overview.h"
 #include "wmtp/tracking/report/page.h"
 
@@ -47,9 +48,9 @@ TEST(ReadRun, EventsAreListedOnceAndEscaped) {
              kTwoSteps + spike + "{\"event\":\"resume\",\"step\":1}\n" + spike);
   const RunData run = read_run(folder.path());
   EXPECT_EQ(run.events, (std::vector<NotedEvent>{{2, "loss_spike", "the loss is <9>"}}));
-  EXPECT_THAT(report_page({run}, false), HasSubstr("<li>step 2: the loss is &lt;9&gt;</li>"));
-  EXPECT_THAT(report_text({run}, false, false), HasSubstr("step 2: the loss is <9>\n"));
-  EXPECT_EQ(report_json({run}, false)["runs"][0]["events"][0]["event"], "loss_spike");
+  EXPECT_THAT(report_page({run}), HasSubstr("<li>step 2: the loss is &lt;9&gt;</li>"));
+  EXPECT_THAT(report_text({run}, false), HasSubstr("step 2: the loss is <9>\n"));
+  EXPECT_EQ(report_json({run})["runs"][0]["events"][0]["event"], "loss_spike");
 }
 
 TEST(ReadRun, LinesCutOffByAKillAreLeftOutWithANotice) {
@@ -116,11 +117,18 @@ TEST(Charts, ThinningKeepsEndsOfTheRange) {
 
 TEST(Charts, NothingButFiniteCoordinates) {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
-  const std::string svg = to_svg(
-      LineChart{"t", "step", {{"a", {{1, 1e308}, {2, -1e308}, {3, nan}, {4, inf}, {5, 2}}}}, {3}});
-  for (const char* bad : {"nan,", ",nan", "inf,", ",inf", "\"nan", "\"inf", "\"-nan"})
+  const std::string svg =
+      to_svg(LineChart{"t",
+                       "step",
+                       {{"a", {{1, 1e308}, {2, -1e308}, {3, nan}, {4, inf}, {5, 2}}}},
+                       {{Mark::Kind::restart, 5, "restart at 5", {}, {}},
+                        {Mark::Kind::best, 5, "best", inf, {}},
+                        {Mark::Kind::save, 5, "saved at 5", {}, {}}}});
+  for (const char* bad : {"Minf", ",inf", "nan,", ",nan", "inf,", "\"nan", "\"inf", "\"-nan"})
     EXPECT_THAT(svg, Not(HasSubstr(bad)));
   EXPECT_THAT(svg, HasSubstr("<circle"));
+  for (const char* mark : {"mark restart", "mark best", "mark save"})
+    EXPECT_THAT(svg, HasSubstr(mark));
   EXPECT_EQ(to_svg(LineChart{"t", "step", {{"a", {{1, nan}}}}, {}}), "");
   EXPECT_EQ(to_svg(LineChart{"t", "step", {}, {}}), "");
 }
@@ -138,17 +146,17 @@ TEST(Report, LabelsAreShownAndHarmless) {
       "experiment: {description: \"<b>bold</b> \\u001b[2Jline\\nnext\", tags: [one, \"<i>\"]}\n"
       "dataset: {name: corpus}\nmodels: {reference: {name: ref}}\n");
   const std::vector<RunData> runs{read_run(run.path())};
-  const std::string page = report_page(runs, false);
+  const std::string page = report_page(runs);
   EXPECT_THAT(page, HasSubstr("&lt;b&gt;bold&lt;/b&gt;"));
   EXPECT_THAT(page, HasSubstr("<td>one, &lt;i&gt;</td>"));
   EXPECT_THAT(page, HasSubstr("<td>corpus</td>"));
   EXPECT_THAT(page, HasSubstr("<td>ref</td>"));
   EXPECT_EQ(page.find('\x1b'), page.npos);
-  const std::string text = report_text(runs, false, false);
+  const std::string text = report_text(runs, false);
   EXPECT_THAT(text, HasSubstr("description: <b>bold</b> \\u001b[2Jline\\nnext\n"));
   EXPECT_THAT(text, HasSubstr("tags: one, <i>\n"));
   EXPECT_EQ(text.find('\x1b'), text.npos);
-  const OrderedJson labels = report_json(runs, false)["runs"][0]["labels"];
+  const OrderedJson labels = report_json(runs)["runs"][0]["labels"];
   EXPECT_EQ(labels["tags"], (std::vector<std::string>{"one", "<i>"}));
   EXPECT_EQ(labels["reference"], "ref");
   EXPECT_EQ(labels["dataset"], "corpus");
@@ -164,10 +172,53 @@ TEST(Report, ComparisonListsDifferingKeysOnly) {
   const auto rows = config_differences(runs);
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows[0], (std::vector<std::string>{"training.batch_size", "1", "4"}));
-  EXPECT_THAT(report_page(runs, true), HasSubstr("<td>training.batch_size</td>"));
-  EXPECT_THAT(report_text(runs, true, false), HasSubstr("training.batch_size"));
-  EXPECT_EQ(report_json(runs, true)["config_differences"]["training.batch_size"],
+  EXPECT_THAT(report_page(runs), HasSubstr("<td>training.batch_size</td>"));
+  EXPECT_THAT(report_text(runs, false), HasSubstr("training.batch_size"));
+  EXPECT_EQ(report_json(runs)["config_differences"]["training.batch_size"],
             (std::vector<std::string>{"1", "4"}));
+}
+
+TEST(Report, PathsBelowTheRunFolderAreNoDifference) {
+  RunData a, b;
+  a.config = {{"runtime.run_dir", "runs/a"}, {"logging.dir", "runs/a/logs"}, {"x", "runs/a"}};
+  b.config = {{"runtime.run_dir", "runs/b"}, {"logging.dir", "runs/b/logs"}, {"x", "runs/bc"}};
+  const auto rows = config_differences({a, b});
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0], (std::vector<std::string>{"x", "${runtime.run_dir}", "runs/bc"}));
+}
+
+TEST(Report, BestIsNamedAndMarkedBesideTheSaves) {
+  TempDir folder;
+  write_file(folder / "metrics.jsonl",
+             std::string(kTwoSteps) +
+                 "{\"step\":1,\"time\":11,\"val/loss\":2.5,\"val/perplexity\":12.2}\n"
+                 "{\"step\":2,\"time\":21,\"checkpoint/save_s\":0.5}\n");
+  const std::vector<RunData> runs{read_run(folder.path())};
+  EXPECT_EQ(overview_cells(runs[0])[5], "val/loss 2.5 at 1");
+  const std::string page = report_page(runs);
+  EXPECT_THAT(page, HasSubstr("<title>best val/loss 2.5 at 1</title>"));
+  EXPECT_THAT(page, HasSubstr("<title>saved at 2</title>"));
+  EXPECT_THAT(page, HasSubstr("<figcaption>Perplexity</figcaption>"));
+}
+
+TEST(Report, OneColourIsOneHeadAndOneRunAndADashIsAValidation) {
+  RunData a, b;
+  a.name = "a", b.name = "b";
+  for (RunData* run : {&a, &b})
+    for (const char* name : {"train/head0_loss", "train/head1_loss", "val/head0_loss"})
+      run->series[name] = {{1, 1.0}, {2, 2.0}};
+  const CurveGroup& heads = curve_groups()[1];
+  const LineChart alone = chart_of(heads, a);
+  ASSERT_EQ(alone.curves.size(), 3U);
+  EXPECT_EQ(alone.curves[0].color, alone.curves[2].color);
+  EXPECT_NE(alone.curves[0].color, alone.curves[1].color);
+  EXPECT_TRUE(alone.curves[2].dashed && !alone.curves[0].dashed);
+  const auto both = overlays_of(heads, {a, b});
+  ASSERT_EQ(both.size(), 2U);
+  EXPECT_EQ(both[0].title, "head0_loss");
+  ASSERT_EQ(both[0].curves.size(), 4U);
+  for (const Curve& curve : both[0].curves)
+    EXPECT_EQ(curve.color, curve.label.starts_with("b") ? 1U : 0U);
 }
 
 }  // namespace

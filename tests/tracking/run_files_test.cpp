@@ -12,7 +12,7 @@
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
 #include "wmtp/tracking/jsonl_sink.h"
-#include "wmtp/tracking/report/run_data.h"
+#include "wmtp/tracking/report/recorded/run_data.h"
 #include "wmtp/tracking/report/sample_html.h"
 
 namespace wmtp::tracking {

@@ -52,6 +52,18 @@ std::string valid_utf8(std::string_view text) {
   return valid;
 }
 
+std::string slug(std::string_view title) {
+  std::string out;
+  for (const char c : title)
+    if (c >= 'A' && c <= 'Z')
+      out.push_back(static_cast<char>(c - 'A' + 'a'));
+    else if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_')
+      out.push_back(c);
+    else if (c == ' ')
+      out.push_back('-');
+  return out;
+}
+
 std::string short_number(double value) {
   return fmt::format("{:.4g}", value);
 }

@@ -38,10 +38,9 @@ std::vector<tracking::RunData> read_runs(const ReportFlags& flags) {
 
 std::string render(const ReportFlags& flags, const std::vector<tracking::RunData>& runs,
                    bool color) {
-  const bool compare = !flags.compare.empty();
-  if (flags.format == "text") return tracking::report_text(runs, compare, color);
-  if (flags.format == "json") return tracking::report_json(runs, compare).dump(1) + "\n";
-  return tracking::report_page(runs, compare);
+  if (flags.format == "text") return tracking::report_text(runs, color);
+  if (flags.format == "json") return tracking::report_json(runs).dump(1) + "\n";
+  return tracking::report_page(runs);
 }
 
 int run_report(const ReportFlags& flags, const Session& session) {
@@ -51,7 +50,7 @@ int run_report(const ReportFlags& flags, const Session& session) {
   if (!out.empty())
     storage::write_file_atomically(out, render(flags, runs, false), storage::AtomicFile::kPublic);
   if (session.json) {
-    auto result = tracking::report_json(runs, !flags.compare.empty());
+    auto result = tracking::report_json(runs);
     if (!out.empty()) result = {{"out", out.string()}, {"num_runs", runs.size()}};
     emit_json("result", result);
   } else if (out.empty()) {
@@ -65,8 +64,8 @@ int run_report(const ReportFlags& flags, const Session& session) {
 }  // namespace
 
 void add_report(CLI::App& app, Session& session) {
-  CLI::App* command =
-      app.add_subcommand("report", "Show what training runs did: one page, JSON or text");
+  CLI::App* command = app.add_subcommand(
+      "report", "Show what training runs did and what held them up: one page, JSON or text");
   command->group(kTrainingGroup);
   command->footer(
       "  wmtp report runs/rho1\n"
@@ -85,7 +84,7 @@ void add_report(CLI::App& app, Session& session) {
       ->type_name("FILE");
   command
       ->add_option("--compare", flags->compare,
-                   "A further run, laid over the others, with the differing configuration keys")
+                   "A further run: several are laid over each other, with the keys that differ")
       ->type_name("RUN2");
   command
       ->add_flag("--sync-mlflow", flags->sync_mlflow,

@@ -165,6 +165,8 @@ void RunReport::saved(const SaveOutcome& outcome) {
   saved.seconds = outcome.seconds;
   saved.blocked_s = outcome.blocked_s;
   sinks_.all.saved(saved);
+  write(outcome.step,
+        {{"checkpoint/save_s", outcome.seconds}, {"checkpoint/blocked_s", outcome.blocked_s}});
 }
 
 void RunReport::skipped_save(std::int64_t step, bool tell) {

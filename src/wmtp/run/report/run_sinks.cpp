@@ -99,7 +99,7 @@ void send_results(const RunSinks& sinks, const config::Config& config,
   try {
     constexpr const char* kReport = "report.html";
     storage::write_file_atomically(run_dir / kReport,
-                                   tracking::report_page({tracking::read_run(run_dir)}, false));
+                                   tracking::report_page({tracking::read_run(run_dir)}));
     sinks.mlflow->artifact(kReport, run_dir / kReport);
     if (config.tracking.jsonl)
       sinks.mlflow->artifact(tracking::kMetricsFile, config.tracking.jsonl_path);

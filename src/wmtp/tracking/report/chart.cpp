@@ -5,16 +5,18 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "wmtp/tracking/escaped_text.h"
 
 namespace wmtp::tracking {
 namespace {
 
-constexpr double kWidth = 480, kHeight = 240, kLeft = 56, kRight = 12, kTop = 10, kBottom = 36;
+constexpr double kWidth = 360, kHeight = 216, kLeft = 54, kRight = 12, kTop = 10, kBottom = 38;
 constexpr double kLargest = 1e300;  // beyond, differences would overflow
 constexpr std::size_t kBuckets = 300, kMaxDots = 40;
-constexpr int kNumColors = 8;
+constexpr std::size_t kNumColors = 8;
+constexpr double kLeastMarkDistance = 4;  // of marks of saves, in pixels
 
 struct Range {
   double low = std::numeric_limits<double>::infinity();
@@ -49,9 +51,9 @@ struct Frame {
 
 std::string open_svg(std::string_view title) {
   return fmt::format(
-      "<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"{}\">"
-      "<title>{}</title>",
-      kWidth, kHeight, escape_html(title), escape_html(title));
+      "<svg class=\"chart\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
+      "role=\"img\" aria-label=\"{2}\"><title>{2}</title>",
+      kWidth, kHeight, escape_html(title));
 }
 
 std::string axes(const Frame& frame, std::string_view x_label) {
@@ -73,13 +75,18 @@ std::string axes(const Frame& frame, std::string_view x_label) {
                            (kLeft + kWidth - kRight) / 2, kHeight - 4, escape_html(x_label));
 }
 
-std::string draw(const Frame& frame, const Curve& curve, int color) {
+std::string curve_class(const Curve& curve) {
+  return fmt::format("k{}{}", curve.color % kNumColors, curve.dashed ? " v" : "");
+}
+
+std::string draw(const Frame& frame, const Curve& curve) {
   std::string lines, points, dots;
+  const std::string style = curve_class(curve);
   const Series shown = thinned(curve.points, kBuckets);
   auto end_line = [&] {
     if (!points.empty())
       lines += fmt::format(
-          "<polyline class=\"k{}\" fill=\"none\" stroke=\"currentColor\" points=\"{}\"/>", color,
+          "<polyline class=\"{}\" fill=\"none\" stroke=\"currentColor\" points=\"{}\"/>", style,
           points);
     points.clear();
   };
@@ -92,23 +99,90 @@ std::string draw(const Frame& frame, const Curve& curve, int color) {
     points += fmt::format("{}{:.1f},{:.1f}", points.empty() ? "" : " ", x, y);
     if (shown.size() <= kMaxDots)
       dots += fmt::format(
-          "<circle class=\"k{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\"><title>{}: {}</title>"
+          "<circle class=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\"><title>{}: {}</title>"
           "</circle>",
-          color, x, y, point.step, short_number(point.value));
+          style, x, y, point.step, short_number(point.value));
   }
   end_line();
   return lines + dots;
 }
 
-std::string legend(const std::vector<Curve>& curves) {
-  std::string out = "<ul class=\"legend\">";
-  for (std::size_t i = 0; i < curves.size(); ++i)
+// The place of a mark on the page, in a drawing or as the key of a legend.
+std::string mark_path(Mark::Kind kind, double x, double y) {
+  if (kind == Mark::Kind::save) return fmt::format("M{:.1f},{:.1f} l3,5 l-6,0 Z", x, y - 5);
+  return fmt::format("M{:.1f},{:.1f} l5,5 l-5,5 l-5,-5 Z", x, y - 5);
+}
+
+const char* name_of(Mark::Kind kind) {
+  return kind == Mark::Kind::restart ? "restart" : kind == Mark::Kind::save ? "save" : "best";
+}
+
+std::string mark_class(const Mark& mark) {
+  const std::string color = mark.color ? fmt::format(" m{}", *mark.color % kNumColors) : "";
+  return fmt::format("mark {}{}", name_of(mark.kind), color);
+}
+
+std::string draw(const Frame& frame, const Mark& mark) {
+  const double x = frame.px(static_cast<double>(mark.step));
+  if (mark.kind == Mark::Kind::restart)
+    return fmt::format(
+        "<line class=\"{0}\" x1=\"{1:.1f}\" x2=\"{1:.1f}\" y1=\"{2:.0f}\" y2=\"{3:.0f}\">"
+        "<title>{4}</title></line>",
+        mark_class(mark), x, kTop, kHeight - kBottom, escape_html(mark.text));
+  const bool at_value = mark.value && drawable(*mark.value) && *mark.value >= frame.y.low &&
+                        *mark.value <= frame.y.high;
+  const double y = at_value                        ? frame.py(*mark.value)
+                   : mark.kind == Mark::Kind::save ? kHeight - kBottom
+                                                   : kTop;
+  return fmt::format("<path class=\"{}\" d=\"{}\"><title>{}</title></path>", mark_class(mark),
+                     mark_path(mark.kind, x, y), escape_html(mark.text));
+}
+
+// Those inside the frame; where saves stand close, not each of them.
+std::vector<Mark> shown_marks(const Frame& frame, const std::vector<Mark>& marks) {
+  std::vector<Mark> shown;
+  double last_save = -kLeastMarkDistance;
+  for (const Mark& mark : marks) {
+    const auto at = static_cast<double>(mark.step);
+    if (at < frame.x.low || at > frame.x.high) continue;
+    if (mark.kind == Mark::Kind::save) {
+      if (frame.px(at) - last_save < kLeastMarkDistance) continue;
+      last_save = frame.px(at);
+    }
+    shown.push_back(mark);
+  }
+  return shown;
+}
+
+// Of restarts and saves one line for all; each best with its number.
+std::string mark_legend(const std::vector<Mark>& marks) {
+  std::string out;
+  bool told[2] = {false, false};
+  for (const Mark& mark : marks) {
+    const bool is_best = mark.kind == Mark::Kind::best;
+    if (!is_best && std::exchange(told[mark.kind == Mark::Kind::save ? 1 : 0], true)) continue;
+    const std::string key =
+        mark.kind == Mark::Kind::restart
+            ? fmt::format("<line class=\"{}\" x1=\"12\" x2=\"12\" y1=\"0\" y2=\"12\"/>",
+                          mark_class(mark))
+            : fmt::format("<path class=\"{}\" d=\"{}\"/>", mark_class(mark),
+                          mark_path(mark.kind, 12, mark.kind == Mark::Kind::save ? 9 : 6));
     out += fmt::format(
-        "<li><svg class=\"key\" viewBox=\"0 0 24 8\" aria-hidden=\"true\">"
-        "<polyline class=\"k{}\" fill=\"none\" stroke=\"currentColor\" points=\"0,4 "
-        "24,4\"/></svg>{} <b>{}</b></li>",
-        i % kNumColors, escape_html(curves[i].label), short_number(curves[i].points.back().value));
-  return out + "</ul>";
+        "<li><svg class=\"key\" viewBox=\"0 0 24 12\" aria-hidden=\"true\">{}</svg>{}</li>", key,
+        is_best ? escape_html(mark.text) : std::string(name_of(mark.kind)));
+  }
+  return out;
+}
+
+std::string legend(const std::vector<Curve>& curves, const std::vector<Mark>& marks) {
+  std::string out = "<ul class=\"legend\">";
+  for (const Curve& curve : curves)
+    out += fmt::format(
+        "<li><svg class=\"key\" viewBox=\"0 0 24 12\" aria-hidden=\"true\">"
+        "<polyline class=\"{}\" fill=\"none\" stroke=\"currentColor\" points=\"0,6 "
+        "24,6\"/></svg>{} <b>{}</b></li>",
+        curve_class(curve), escape_html(curve.label), short_number(curve.points.back().value));
+  return out + mark_legend(marks) + "</ul>";
 }
 
 }  // namespace
@@ -127,18 +201,11 @@ std::string to_svg(const LineChart& chart) {
   if (frame.y.empty()) return "";
   frame.x.widen();
   frame.y.widen();
+  const std::vector<Mark> marks = shown_marks(frame, chart.marks);
   std::string out = open_svg(chart.title) + axes(frame, chart.x_label);
-  for (const std::int64_t mark : chart.marks) {
-    const auto at = static_cast<double>(mark);
-    if (at < frame.x.low || at > frame.x.high) continue;
-    out += fmt::format(
-        "<line class=\"mark\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.0f}\" y2=\"{2:.0f}\">"
-        "<title>restart at {3}</title></line>",
-        frame.px(at), kTop, kHeight - kBottom, mark);
-  }
-  for (std::size_t i = 0; i < curves.size(); ++i)
-    out += draw(frame, curves[i], static_cast<int>(i % kNumColors));
-  return out + "</svg>" + legend(curves);
+  for (const Curve& curve : curves) out += draw(frame, curve);
+  for (const Mark& mark : marks) out += draw(frame, mark);
+  return out + "</svg>" + legend(curves, marks);
 }
 
 std::string to_svg(const Histogram& histogram) {

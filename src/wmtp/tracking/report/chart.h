@@ -1,28 +1,43 @@
-// Inline SVG drawings without scripts. Colours and dashes are classes k0..k7 of the page's style
-// sheet, so they follow light and dark screens; every coordinate is a finite number.
+// Inline SVG drawings without scripts. Colours are classes k0..k7 of the page's style sheet, so
+// they follow light and dark screens; dashes say validation. A drawing has a fixed size in pixels,
+// so that its text has the size of all other text, however many stand beside it. Every coordinate
+// is a finite number.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "wmtp/tracking/report/run_data.h"
+#include "wmtp/tracking/report/recorded/run_data.h"
 
 namespace wmtp::tracking {
 
 struct Curve {
   std::string label = {};
   Series points = {};
+  std::size_t color = 0;  // 8 colours, then they repeat
+  bool dashed = false;    // it is of validations
+};
+
+// A step that stands out.
+struct Mark {
+  enum class Kind { restart, save, best };
+  Kind kind = Kind::restart;
+  std::int64_t step = 0;
+  std::string text = {};                  // "restart at 40"
+  std::optional<double> value = {};       // of the best: where its curve is, if that is drawn
+  std::optional<std::size_t> color = {};  // of the run it belongs to, where there are several
 };
 
 struct LineChart {
-  std::string title = {};                // read out by screen readers
-  std::string x_label = {};              // "step"
-  std::vector<Curve> curves = {};        // at most 8 colours, then they repeat
-  std::vector<std::int64_t> marks = {};  // vertical lines: restarts
+  std::string title = {};    // read out by screen readers
+  std::string x_label = {};  // "step"
+  std::vector<Curve> curves = {};
+  std::vector<Mark> marks = {};
 };
 
-// The drawing and, below it, a legend with the last value of each curve. Values that are not finite
-// leave gaps. "" where there is nothing to draw.
+// The drawing and, below it, a legend with the last value of each curve and what the marks are.
+// Values that are not finite leave gaps. "" where there is nothing to draw.
 std::string to_svg(const LineChart& chart);
 std::string to_svg(const Histogram& histogram);
 

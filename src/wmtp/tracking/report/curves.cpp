@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "wmtp/tracking/escaped_text.h"
+
 namespace wmtp::tracking {
 namespace {
 
@@ -19,50 +21,127 @@ bool matches(std::string_view pattern, std::string_view name) {
                      [](char c) { return std::isdigit(static_cast<unsigned char>(c)); });
 }
 
+bool is_validation(std::string_view name) {
+  return name.starts_with("val/");
+}
+
+// What a name measures, whether in a step or in a validation: "train/loss" -> "loss". A critic's
+// steps say `value/`.
+std::string measured_by(const std::string& name) {
+  for (const char* prefix : {"train/", "val/", "value/"})
+    if (name.starts_with(prefix)) return name.substr(std::string_view(prefix).size());
+  return name;
+}
+
+// Of a group, in its order.
+std::vector<std::string> metrics_in(const CurveGroup& group, const RunData& run) {
+  std::vector<std::string> names;
+  for (const std::string& pattern : group.metrics)
+    for (const auto& [name, points] : run.series)
+      if (matches(pattern, name)) names.push_back(name);
+  return names;
+}
+
+std::size_t index_of(const std::string& text, std::vector<std::string>& seen) {
+  const auto found = std::find(seen.begin(), seen.end(), text);
+  if (found == seen.end()) seen.push_back(text);
+  return static_cast<std::size_t>(
+      std::distance(seen.begin(), std::find(seen.begin(), seen.end(), text)));
+}
+
+std::vector<Mark> restart_marks(const RunData& run) {
+  std::vector<Mark> marks;
+  for (const std::int64_t step : run.restarts)
+    marks.push_back({Mark::Kind::restart, step, fmt::format("restart at {}", step), {}, {}});
+  return marks;
+}
+
+Mark best_mark(const Best& best) {
+  return {Mark::Kind::best, best.step,
+          fmt::format("best {} {} at {}", best.metric, short_number(best.value), best.step),
+          best.metric == "val/loss" ? std::optional(best.value) : std::nullopt, std::nullopt};
+}
+
 }  // namespace
 
 const std::vector<CurveGroup>& curve_groups() {
   static const std::vector<CurveGroup> groups{
       {"Loss",
        {"train/loss", "val/loss", "train/unweighted_ce_loss", "val/unweighted_ce_loss",
-        "train/value_loss", "val/value_loss"}},
+        "train/value_loss", "val/value_loss"},
+       true},
       {"Loss per head", {"train/head#_loss", "val/head#_loss", "val/head#_ce_loss"}},
+      {"Perplexity", {"val/perplexity"}},
       {"Learning rate", {"train/learning_rate", "train/lora_lr", "train/value_head_lr"}},
       {"Gradient norm", {"train/grad_norm_pre_clip", "train/grad_norm"}},
+      {"Factor of clipping", {"train/grad_clip_ratio"}},
       {"Tokens per second", {"perf/tokens_per_sec"}},
+      {"Step time, ms", {"perf/step_time_ms", "perf/data_wait_ms"}},
       {"Token weights over time", {"weight/mean", "weight/std", "weight/min", "weight/max"}},
+      {"Entropy and clipping of weights", {"weight/entropy", "weight/clipping_ratio"}},
       {"Value of right and wrong answers",
        {"value/mean_pos", "value/mean_neg", "val/mean_pos", "val/mean_neg"}},
       {"Pairwise accuracy", {"train/pairwise_accuracy", "val/pairwise_accuracy", "val/auc"}},
       {"Share of selected tokens", {"train/selection_ratio", "rho1/head#_ratio"}},
       {"Waited for communication", {"comm/wait_share"}},
+      {"Speed of the slowest rank", {"perf/slowest_rank_speed"}},
+      {"Saves, seconds", {"checkpoint/save_s", "checkpoint/blocked_s"}},
       {"Memory, GiB", {"system/gpu_memory_peak_gb", "system/host_memory_gb"}},
   };
   return groups;
+}
+
+std::string curve_anchor(std::string_view title) {
+  return "curve-" + slug(title);
 }
 
 LineChart chart_of(const CurveGroup& group, const RunData& run) {
   LineChart chart{.title = group.title + " of " + run.name,
                   .x_label = "step",
                   .curves = {},
-                  .marks = run.restarts};
-  for (const std::string& pattern : group.metrics)
-    for (const auto& [name, points] : run.series)
-      if (matches(pattern, name)) chart.curves.push_back({name, points});
+                  .marks = restart_marks(run)};
+  std::vector<std::string> colors;
+  for (const std::string& name : metrics_in(group, run))
+    chart.curves.push_back(
+        {name, *run.find(name), index_of(measured_by(name), colors), is_validation(name)});
+  if (!group.marks_saves) return chart;
+  if (const Series* saves = run.find("checkpoint/save_s"))
+    for (const SeriesPoint& save : *saves)
+      chart.marks.push_back(
+          {Mark::Kind::save, save.step, fmt::format("saved at {}", save.step), {}, {}});
+  if (run.best) chart.marks.push_back(best_mark(*run.best));
   return chart;
 }
 
-LineChart overlay_of(const std::string& metric, const std::vector<RunData>& runs) {
-  LineChart chart{.title = metric, .x_label = "step", .curves = {}, .marks = {}};
-  for (const RunData& run : runs)
-    if (const Series* points = run.find(metric)) chart.curves.push_back({run.name, *points});
-  return chart;
+std::vector<LineChart> overlays_of(const CurveGroup& group, const std::vector<RunData>& runs) {
+  std::vector<LineChart> charts;
+  std::vector<std::string> measured;
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    for (const std::string& name : metrics_in(group, runs[i])) {
+      const std::size_t place = index_of(measured_by(name), measured);
+      if (place == charts.size())
+        charts.push_back({.title = measured[place], .x_label = "step", .curves = {}, .marks = {}});
+      charts[place].curves.push_back({runs[i].name + (is_validation(name) ? ", validation" : ""),
+                                      *runs[i].find(name), i, is_validation(name)});
+    }
+  for (std::size_t i = 0; i < runs.size() && !charts.empty(); ++i) {
+    std::vector<Mark> marks = restart_marks(runs[i]);
+    if (group.marks_saves && runs[i].best) {
+      marks.push_back(best_mark(*runs[i].best));
+      marks.back().text = runs[i].name + ": " + marks.back().text;
+    }
+    for (Mark& mark : marks) {
+      mark.color = i;
+      charts.front().marks.push_back(mark);
+    }
+  }
+  return charts;
 }
 
 std::optional<LineChart> value_chart(const DecodedSample& sample) {
   LineChart chart{.title = fmt::format("value along the sample of step {}", sample.step),
                   .x_label = "token",
-                  .curves = {{"prompt", {}}, {"response", {}}},
+                  .curves = {{"prompt", {}, 0}, {"response", {}, 1}},
                   .marks = {}};
   for (std::size_t i = 0; i < sample.tokens.size(); ++i) {
     const SampleToken& token = sample.tokens[i];

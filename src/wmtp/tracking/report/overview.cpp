@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "wmtp/core/time.h"
 #include "wmtp/tracking/append_file.h"
 #include "wmtp/tracking/escaped_text.h"
+#include "wmtp/tracking/report/findings/findings.h"
+#include "wmtp/tracking/report/findings/measures.h"
 #include "wmtp/tracking/table.h"
 
 namespace wmtp::tracking {
@@ -20,14 +21,17 @@ std::string last_text(const RunData& run, const std::string& metric) {
 }
 
 std::string median_text(const Series* points) {
-  if (!points) return "-";
-  std::vector<double> values;
-  for (const SeriesPoint& point : *points)
-    if (std::isfinite(point.value)) values.push_back(point.value);
-  if (values.empty()) return "-";
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return fmt::format("{:.0f}", *middle);
+  const auto middle = median(finite_values(points));
+  return middle ? fmt::format("{:.0f}", *middle) : "-";
+}
+
+// A value below the folder of its own run, as `${runtime.run_dir}/logs`: it follows from that
+// folder.
+std::string without_folder(const RunData& run, const std::string& value) {
+  const std::string folder(config_value(run, "runtime.run_dir"));
+  const bool below = !folder.empty() && value.starts_with(folder) &&
+                     (value.size() == folder.size() || value[folder.size()] == '/');
+  return below ? "${runtime.run_dir}" + value.substr(folder.size()) : value;
 }
 
 OrderedJson run_json(const RunData& run) {
@@ -46,25 +50,25 @@ OrderedJson run_json(const RunData& run) {
     best = {{"metric", run.best->metric},
             {"value", json_number(run.best->value)},
             {"step", run.best->step}};
-  return {{"name", run.name},
-          {"folder", run.folder.string()},
-          {"stage", run.stage},
-          {"labels", to_json(run.labels)},
-          {"last_step", run.last_step},
-          {"wall_time_s", json_number(run.wall_time_s)},
-          {"restarts", run.restarts},
-          {"events", events},
-          {"best", best},
-          {"paths", OrderedJson(std::map(run.paths.begin(), run.paths.end()))},
-          {"notices", run.notices},
-          {"series", series}};
+  OrderedJson out{{"name", run.name}, {"folder", run.folder.string()}, {"stage", run.stage}};
+  out.update(findings_json(run));
+  out.update({{"labels", to_json(run.labels)},
+              {"last_step", run.last_step},
+              {"wall_time_s", json_number(run.wall_time_s)},
+              {"restarts", run.restarts},
+              {"events", events},
+              {"best", best},
+              {"paths", OrderedJson(std::map(run.paths.begin(), run.paths.end()))},
+              {"notices", run.notices},
+              {"series", series}});
+  return out;
 }
 
 }  // namespace
 
 std::vector<std::string> overview_header() {
-  return {"run",      "stage",      "steps", "train loss", "last val loss",
-          "best val", "tokens/sec", "time",  "restarts"};
+  return {"run",  "stage",      "steps", "train loss", "last val loss",
+          "best", "tokens/sec", "time",  "restarts"};
 }
 
 std::vector<std::string> overview_cells(const RunData& run) {
@@ -73,7 +77,9 @@ std::vector<std::string> overview_cells(const RunData& run) {
           std::to_string(run.last_step),
           last_text(run, "train/loss"),
           last_text(run, "val/loss"),
-          run.best ? fmt::format("{} at {}", short_number(run.best->value), run.best->step) : "-",
+          run.best ? fmt::format("{} {} at {}", run.best->metric, short_number(run.best->value),
+                                 run.best->step)
+                   : "-",
           median_text(run.find("perf/tokens_per_sec")),
           format_duration(run.wall_time_s),
           std::to_string(run.restarts.size())};
@@ -86,7 +92,7 @@ std::vector<std::vector<std::string>> config_differences(const std::vector<RunDa
     for (const auto& [key, value] : runs[i].config) {
       auto& row = values[key];
       row.resize(runs.size(), "-");
-      row[i] = value;
+      row[i] = without_folder(runs[i], value);
     }
   for (auto& [key, row] : values) {
     if (std::all_of(row.begin(), row.end(), [&](const auto& cell) { return cell == row[0]; }))
@@ -97,10 +103,12 @@ std::vector<std::vector<std::string>> config_differences(const std::vector<RunDa
   return rows;
 }
 
-std::string report_text(const std::vector<RunData>& runs, bool compare, bool color) {
+std::string report_text(const std::vector<RunData>& runs, bool color) {
+  std::string out;
+  for (const RunData& run : runs) out += findings_text(run);
   Table overview(overview_header());
   for (const RunData& run : runs) overview.add_row(overview_cells(run));
-  std::string out = overview.text(color);
+  out += "\n" + overview.text(color);
   for (const RunData& run : runs) {
     for (const auto& [name, text] : run.labels.shown())
       out += fmt::format("{}: {}: {}\n", run.name, name, visible(text));
@@ -126,18 +134,18 @@ std::string report_text(const std::vector<RunData>& runs, bool compare, bool col
     last.add_row(row);
   }
   out += "\n" + last.text(color);
-  if (!compare) return out;
+  if (runs.size() < 2) return out;
   header[0] = "key";
   Table differences(header);
   for (const auto& row : config_differences(runs)) differences.add_row(row);
   return out + "\n" + differences.text(color);
 }
 
-OrderedJson report_json(const std::vector<RunData>& runs, bool compare) {
+OrderedJson report_json(const std::vector<RunData>& runs) {
   OrderedJson list = OrderedJson::array();
   for (const RunData& run : runs) list.push_back(run_json(run));
   OrderedJson out{{"runs", std::move(list)}};
-  if (!compare) return out;
+  if (runs.size() < 2) return out;
   OrderedJson differences = OrderedJson::object();
   for (const auto& row : config_differences(runs))
     differences[row[0]] = std::vector<std::string>(row.begin() + 1, row.end());

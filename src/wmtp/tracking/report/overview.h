@@ -4,17 +4,19 @@
 #include <vector>
 
 #include "wmtp/core/json.h"
-#include "wmtp/tracking/report/run_data.h"
+#include "wmtp/tracking/report/recorded/run_data.h"
 
 namespace wmtp::tracking {
 
 std::vector<std::string> overview_header();
 std::vector<std::string> overview_cells(const RunData& run);  // beside the header
 
-// (key, value in each run) of every configuration key that is not the same in all.
+// (key, value in each run) of every configuration key that is not the same in all. Paths below the
+// folder of their run are the same in all where the rest of them is.
 std::vector<std::vector<std::string>> config_differences(const std::vector<RunData>& runs);
 
-std::string report_text(const std::vector<RunData>& runs, bool compare, bool color);
-OrderedJson report_json(const std::vector<RunData>& runs, bool compare);
+// What was found comes first; what differs between several runs comes last.
+std::string report_text(const std::vector<RunData>& runs, bool color);
+OrderedJson report_json(const std::vector<RunData>& runs);
 
 }  // namespace wmtp::tracking

@@ -8,6 +8,7 @@
 #include "wmtp/tracking/escaped_text.h"
 #include "wmtp/tracking/report/chart.h"
 #include "wmtp/tracking/report/curves.h"
+#include "wmtp/tracking/report/findings_html.h"
 #include "wmtp/tracking/report/overview.h"
 #include "wmtp/tracking/report/sample_html.h"
 #include "wmtp/tracking/report/style.h"
@@ -15,15 +16,23 @@
 namespace wmtp::tracking {
 namespace {
 
-std::string panel(std::string_view caption, const std::string& drawing) {
-  if (drawing.empty()) return "";
-  return fmt::format("<figure><figcaption>{}</figcaption>{}</figure>\n", escape_html(caption),
-                     drawing);
+// ` id="..."`, or nothing.
+std::string id_of(std::string_view anchor) {
+  return anchor.empty() ? "" : fmt::format(" id=\"{}\"", anchor);
 }
 
-std::string section(std::string_view title, const std::string& panels) {
+std::string panel(std::string_view caption, const std::string& drawing,
+                  std::string_view anchor = {}) {
+  if (drawing.empty()) return "";
+  return fmt::format("<figure{}><figcaption>{}</figcaption>{}</figure>\n", id_of(anchor),
+                     escape_html(caption), drawing);
+}
+
+std::string section(std::string_view title, const std::string& panels,
+                    std::string_view anchor = {}) {
   if (panels.empty()) return "";
-  return fmt::format("<h2>{}</h2>\n<div class=\"grid\">{}</div>\n", escape_html(title), panels);
+  return fmt::format("<h2{}>{}</h2>\n<div class=\"grid\">{}</div>\n", id_of(anchor),
+                     escape_html(title), panels);
 }
 
 // Numbers stay in one line and scroll; long texts break.
@@ -43,19 +52,30 @@ std::string table_html(const std::vector<std::string>& header,
   return out + "</tbody></table></div>\n";
 }
 
-// One run: a grid of all its drawings. Several: a row for each kind, one drawing for each run.
+// One run: a grid of all its drawings. Several: laid over each other, a row for each group.
 std::string curves_html(const std::vector<RunData>& runs) {
   std::string out, all;
   for (const CurveGroup& group : curve_groups()) {
+    const std::string anchor = curve_anchor(group.title);
+    if (runs.size() == 1) {
+      all += panel(group.title, to_svg(chart_of(group, runs[0])), anchor);
+      continue;
+    }
     std::string row;
-    for (const RunData& run : runs)
-      row += panel(runs.size() == 1 ? group.title : run.name, to_svg(chart_of(group, run)));
-    if (runs.size() == 1)
-      all += row;
-    else
-      out += section(group.title, row);
+    for (const LineChart& chart : overlays_of(group, runs))
+      row += panel(chart.title, to_svg(chart));
+    out += section(group.title, row, anchor);
   }
   return runs.size() == 1 ? section("Curves", all) : out;
+}
+
+std::string all_findings_html(const std::vector<RunData>& runs) {
+  std::string out = "<h2 id=\"findings\">Findings</h2>\n";
+  for (const RunData& run : runs) {
+    if (runs.size() > 1) out += "<h3>" + escape_html(run.name) + "</h3>\n";
+    out += findings_html(run);
+  }
+  return out;
 }
 
 std::string histograms_html(const std::vector<RunData>& runs) {
@@ -128,22 +148,17 @@ std::string run_html(const RunData& run) {
   return out;
 }
 
-std::string comparison_html(const std::vector<RunData>& runs) {
-  std::string panels;
-  for (const char* metric : {"train/loss", "val/loss", "train/grad_norm", "perf/tokens_per_sec"})
-    panels += panel(metric, to_svg(overlay_of(metric, runs)));
-  std::string out = section("Comparison", panels);
+std::string differences_html(const std::vector<RunData>& runs) {
   std::vector<std::string> header{"key"};
   for (const RunData& run : runs) header.push_back(run.name);
   const auto rows = config_differences(runs);
-  out += "<h2>Differences of the configurations</h2>\n";
-  return out +
+  return "<h2>Differences of the configurations</h2>\n" +
          (rows.empty() ? "<p class=\"note\">none</p>\n" : table_html(header, rows, Cells::texts));
 }
 
 }  // namespace
 
-std::string report_page(const std::vector<RunData>& runs, bool compare) {
+std::string report_page(const std::vector<RunData>& runs) {
   std::string names;
   for (const RunData& run : runs) names += (names.empty() ? "" : ", ") + run.name;
   std::string out = fmt::format(
@@ -154,8 +169,9 @@ std::string report_page(const std::vector<RunData>& runs, bool compare) {
       escape_html(names), kPageStyle);
   std::vector<std::vector<std::string>> rows;
   for (const RunData& run : runs) rows.push_back(overview_cells(run));
-  out += table_html(overview_header(), rows, Cells::numbers);
-  if (compare) out += comparison_html(runs);
+  out += all_findings_html(runs) + "<h2>Overview</h2>\n" +
+         table_html(overview_header(), rows, Cells::numbers);
+  if (runs.size() > 1) out += differences_html(runs);
   out += curves_html(runs) + histograms_html(runs) + samples_html(runs) + "<h2>Runs</h2>\n";
   for (const RunData& run : runs) out += run_html(run);
   return out + "</body></html>\n";

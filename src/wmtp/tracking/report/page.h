@@ -3,12 +3,12 @@
 #include <string>
 #include <vector>
 
-#include "wmtp/tracking/report/run_data.h"
+#include "wmtp/tracking/report/recorded/run_data.h"
 
 namespace wmtp::tracking {
 
-// Several runs stand side by side. With `compare`, their curves are also laid over each other and
-// the differing keys of their configurations listed. REQUIRES: at least one run.
-std::string report_page(const std::vector<RunData>& runs, bool compare);
+// What was found comes first. The curves of several runs are laid over each other, and the
+// differing keys of their configurations are listed. REQUIRES: at least one run.
+std::string report_page(const std::vector<RunData>& runs);
 
 }  // namespace wmtp::tracking

@@ -97,7 +97,7 @@ std::string sample_html(const DecodedSample& sample) {
   if (const auto values = value_chart(sample))
     if (const std::string drawing = to_svg(*values); !drawing.empty())
       panels += "<figure><figcaption>Value along the sample</figcaption>" + drawing + "</figure>";
-  return panels.empty() ? out : out + "<div class=\"grid\">" + panels + "</div>";
+  return panels.empty() ? out : out + "<div class=\"grid texts\">" + panels + "</div>";
 }
 
 }  // namespace wmtp::tracking

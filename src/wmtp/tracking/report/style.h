@@ -1,5 +1,6 @@
 // The page's style sheet. Colours are those of Okabe and Ito, told apart also with colour-blind
-// eyes; curves differ in dashes too.
+// eyes; a dash means validation. Drawings are 360 pixels wide and fit a small phone; they shrink
+// only where even that is too much, so that the 12 pixels of their text stay 12 pixels.
 #pragma once
 
 namespace wmtp::tracking {
@@ -17,25 +18,28 @@ inline constexpr const char* kPageStyle =
     "color:var(--fg);background:var(--bg)}"
     "h1{font-size:1.5em;margin:0 0 .5em}h2{font-size:1.15em;margin:1.8em 0 .6em;"
     "border-bottom:1px solid var(--line)}h3{font-size:1em;margin:1.2em 0 .4em}"
-    ".grid{display:grid;gap:1em;grid-template-columns:repeat(auto-fit,minmax(19em,1fr))}"
+    ".grid{display:grid;gap:1em;grid-template-columns:repeat(auto-fill,min(384px,100%))}"
+    ".grid.texts{grid-template-columns:repeat(auto-fit,minmax(min(25em,100%),1fr))}"
     ".grid figure{max-width:44em}"
     "figure{margin:0;padding:.7em;border:1px solid var(--line);border-radius:8px;min-width:0}"
     "figcaption{font-weight:600;margin-bottom:.3em;overflow-wrap:anywhere}"
-    "svg{display:block;width:100%;height:auto}"
-    ".axis line{stroke:var(--line);stroke-width:1}.axis text{fill:var(--dim);font-size:11px}"
+    "svg{display:block}.chart{max-width:100%;height:auto}"
+    ".axis line{stroke:var(--line);stroke-width:1}.axis text{fill:var(--dim);font-size:12px}"
     "polyline{fill:none;stroke-width:1.8;stroke-linejoin:round}.bars rect{fill:var(--c0)}"
-    ".mark{stroke:var(--dim);stroke-dasharray:2 3}"
-    "polyline.k0{stroke:var(--c0)}polyline.k1{stroke:var(--c1);stroke-dasharray:6 3}"
-    "polyline.k2{stroke:var(--c2);stroke-dasharray:2 2}polyline.k3{stroke:var(--c3);"
-    "stroke-dasharray:8 3 2 3}polyline.k4{stroke:var(--c4)}polyline.k5{stroke:var(--c5);"
-    "stroke-dasharray:6 3}polyline.k6{stroke:var(--c6);stroke-dasharray:2 2}"
-    "polyline.k7{stroke:var(--c7);stroke-dasharray:8 3 2 3}"
-    "circle.k0{fill:var(--c0)}circle.k1{fill:var(--c1)}circle.k2{fill:var(--c2)}"
-    "circle.k3{fill:var(--c3)}circle.k4{fill:var(--c4)}circle.k5{fill:var(--c5)}"
-    "circle.k6{fill:var(--c6)}circle.k7{fill:var(--c7)}"
+    ".k0{stroke:var(--c0)}.k1{stroke:var(--c1)}.k2{stroke:var(--c2)}.k3{stroke:var(--c3)}"
+    ".k4{stroke:var(--c4)}.k5{stroke:var(--c5)}.k6{stroke:var(--c6)}.k7{stroke:var(--c7)}"
+    "circle{stroke:none}circle.k0{fill:var(--c0)}circle.k1{fill:var(--c1)}"
+    "circle.k2{fill:var(--c2)}circle.k3{fill:var(--c3)}circle.k4{fill:var(--c4)}"
+    "circle.k5{fill:var(--c5)}circle.k6{fill:var(--c6)}circle.k7{fill:var(--c7)}"
+    "polyline.v{stroke-dasharray:6 3}.mark{stroke:var(--dim);fill:none}"
+    ".mark.m0{stroke:var(--c0)}.mark.m1{stroke:var(--c1)}.mark.m2{stroke:var(--c2)}"
+    ".mark.m3{stroke:var(--c3)}.mark.m4{stroke:var(--c4)}.mark.m5{stroke:var(--c5)}"
+    ".mark.m6{stroke:var(--c6)}.mark.m7{stroke:var(--c7)}"
+    ".restart{stroke-dasharray:2 3}.mark.save{fill:var(--dim);stroke:none}"
+    ".best{stroke-width:1.6}.mark.best:not([class*=' m']){stroke:var(--fg)}"
     ".legend{list-style:none;margin:.3em 0 0;padding:0;display:flex;flex-wrap:wrap;"
     "gap:.1em 1em;font-size:13px;color:var(--dim)}.legend b{color:var(--fg)}"
-    ".key{display:inline-block;width:24px;height:8px;margin-right:.4em;vertical-align:middle}"
+    ".key{display:inline-block;width:24px;height:12px;margin-right:.4em;vertical-align:middle}"
     ".scroll{overflow-x:auto}table{border-collapse:collapse;font-size:14px}"
     "th,td{text-align:left;padding:.3em .8em;border-bottom:1px solid var(--line)}"
     "th{color:var(--dim);font-weight:600}.texts td{overflow-wrap:anywhere}"
@@ -48,7 +52,14 @@ inline constexpr const char* kPageStyle =
     ".ramp{display:inline-block;width:6em;height:.8em;vertical-align:middle;"
     "background:linear-gradient(90deg,transparent,rgba(var(--hl),.6));"
     "border:1px solid var(--line)}"
+    ".findings{list-style:none;padding:0;margin:0}.findings li{margin:0 0 .8em;padding:.5em .8em;"
+    "border-left:4px solid var(--c4);background:var(--soft);border-radius:4px;"
+    "overflow-wrap:anywhere}.findings li.problem{border-left-color:var(--c7)}"
+    ".findings dl{margin:.4em 0 0;display:grid;grid-template-columns:max-content 1fr;"
+    "gap:.1em .8em;font-size:14px}.findings dt{color:var(--dim)}.findings dd{margin:0}"
+    "a{color:var(--c0)}"
     "details{margin:.6em 0}summary{cursor:pointer}.note{color:var(--dim)}"
+    "@media(max-width:30em){body{padding:.8em}}"
     "@media print{body{max-width:none}}";
 
 }  // namespace wmtp::tracking

@@ -1,4 +1,4 @@
-#include "wmtp/tracking/report/run_data.h"
+#include "wmtp/tracking/report/recorded/run_data.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include "wmtp/config/yaml/yaml_reader.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/file.h"
-#include "wmtp/tracking/report/json_lines.h"
+#include "wmtp/tracking/report/recorded/json_lines.h"
 
 namespace wmtp::tracking {
 namespace {
@@ -157,6 +157,17 @@ void read_summary(RunData& run) {
   for (const auto& [name, value] : field(summary, summary.object, "paths").items())
     run.paths.emplace_back(name, value.is_string() ? value.get<std::string>() : value.dump());
   if (run.stage.empty()) run.stage = text_field(summary, summary.object, "stage");
+  if (text_field(summary, summary.object, "status") != "stopped")
+    run.done_at = integer_field(summary, summary.object, "step");
+}
+
+void read_starts(RunData& run) {
+  const auto path = run.folder / kStartsFile;
+  if (!std::filesystem::exists(path)) return;
+  for_each_json_line(path, run.notices, [&run](const JsonLine& line) {
+    const bool resumed = !field(line, line.object, "resumed_step").is_null();
+    run.starts.push_back(resumed ? integer_field(line, line.object, "resumed_step") : 0);
+  });
 }
 
 // A run that has not ended has no summary yet: its best validation so far.
@@ -199,6 +210,7 @@ RunData read_run(const std::filesystem::path& folder) {
     flatten(OrderedJson(read_json(folder / kEnvironmentFile)), "", run.environment);
   read_config(run);
   read_summary(run);
+  read_starts(run);
   find_best(run);
   if (run.stage.empty() && !run.samples.empty()) run.stage = run.samples.front().stage;
   return run;

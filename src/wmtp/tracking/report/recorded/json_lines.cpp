@@ -1,4 +1,4 @@
-#include "wmtp/tracking/report/json_lines.h"
+#include "wmtp/tracking/report/recorded/json_lines.h"
 
 #include <fmt/format.h>
 

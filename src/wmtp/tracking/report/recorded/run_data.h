@@ -33,10 +33,12 @@ struct RunData {
   RunLabels labels = {};
   std::map<std::string, Series> series = {};  // by metric name
   std::vector<std::int64_t> restarts = {};    // the step each resume continued from
+  std::vector<std::int64_t> starts = {};      // of restarts.jsonl: the step each began behind
   std::vector<NotedEvent> events = {};        // in the order they were told, each once
   std::int64_t last_step = 0;
   double wall_time_s = 0;  // from the first to the last line
   std::optional<Best> best = {};
+  std::optional<std::int64_t> done_at = {};  // the last step of a run that came to its end
   std::vector<std::pair<std::string, std::string>> paths = {};   // what the run says it wrote
   std::string config_yaml = {};                                  // "" where there is none
   std::vector<std::pair<std::string, std::string>> config = {};  // its keys and values, flat
