@@ -5,10 +5,15 @@
 """
 import json
 import os
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
+
+# Under some hypervisors oneDNN finds AMX, which then faults (SIGILL) in the bf16 products of PyTorch, the oracle. It reads
+# this when it is first loaded; wmtp computes in fp32 on CPUs.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -56,3 +61,11 @@ def wmtp():
     if not binary.exists():
         pytest.fail(f"no program at {binary}: run make build, or set WMTP_BIN")
     return Wmtp(binary)
+
+
+@pytest.fixture
+def default_sighup():
+    """Programs that the test starts have the disposition that a terminal gives them, under `nohup make test` too."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.serial
+pytestmark = [pytest.mark.serial, pytest.mark.usefixtures("default_sighup")]
 
 CONFIG = """
 experiment: {name: launch-test, stage: baseline}

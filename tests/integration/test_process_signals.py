@@ -8,6 +8,8 @@ import pytest
 
 from tiny_runs import TinyRuns, children, environment, metrics, wait_for
 
+pytestmark = pytest.mark.usefixtures("default_sighup")
+
 STEPS = 30
 SLOW = "step.begin:nth=1+=sleep:50"
 NEVER = {"checkpoint__save_every_steps": 1000, "checkpoint__save_best": False}  # but at the end and at a stop
