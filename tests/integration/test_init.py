@@ -40,7 +40,8 @@ class Desk:
         changes = [f"experiment.name={name}", "training.log_interval=1", "runtime.threads=1"]
         if not export:
             changes += ["checkpoint.export_on_finish=none", "checkpoint.save_best=false", "checkpoint.save_final=false"]
-        self.run("train", "--config", f"{stage}.yaml", "--max-steps", "2", *(word for one in changes for word in ("--override", one)))
+        words = [word for one in changes for word in ("--override", one)]
+        self.run("train", "--config", f"{stage}.yaml", "--max-steps", "2", *words)
         points = [json.loads(line) for line in (self.folder / f"runs/{name}/metrics.jsonl").open()]
         assert sum("train/loss" in point for point in points) == 2
 
@@ -83,6 +84,22 @@ def test_every_stage_and_form_of_data_validates_and_trains(desk):
     values = desk.init("baseline", "--model", "runs/base/final", "--data", tokens)
     assert values["dataset.format"]["value"] == "tokens" and "99 % of 12 rows" in values["dataset.max_length"]["fact"]
     desk.trains("baseline", "tokens")
+
+
+def test_a_batch_is_halved_until_it_fits_where_this_machine_can_judge(desk):
+    def batch(name, gib):
+        (desk.folder / name).mkdir()
+        (desk.folder / name / "defaults.yaml").write_text(f"runtime: {{memory_limit_gib: {gib}}}\n")
+        words = ["init", "baseline", "--preset", "micro", "--data", "demo/train.jsonl", "--out", f"{name}/run.yaml"]
+        done = desk.run("--json", *words)
+        values = json.loads(done.stdout)["values"]
+        return values["training.batch_size"], values["training.gradient_accumulation_steps"]["value"], done.stderr
+    [large, small, none] = [batch("large", 1), batch("small", 0.03), batch("none", 0.001)]
+    assert large[0]["value"] > small[0]["value"], (large, small)
+    assert large[0]["value"] * large[1] == small[0]["value"] * small[1] and not large[2] and not small[2]
+    assert "of the 0.03 GiB here (cpu)" in small[0]["fact"]
+    assert none[0]["value"] == large[0]["value"] and "does not fit into the 0.00 GiB" in none[2]
+    assert "not held against the memory of a GPU" in none[0]["fact"]
 
 
 def test_rows_without_problems_are_drawn_by_class(desk):

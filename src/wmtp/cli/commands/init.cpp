@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-nlohmann::ordered_json to_json(const std::vector<Offer>& offers) {
+nlohmann::ordered_json offers_json(const std::vector<Offer>& offers) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Offer& offer : offers) list.push_back({{"name", offer.name}, {"text", offer.text}});
   return list;
@@ -41,10 +41,10 @@ int print_list(const Session& session) {
   const fs::path folder = shipped_folder(ConfigFlags().request().installed_defaults);
   const std::vector<Offer> shipped = shipped_offers(folder);
   if (session.json) {
-    emit_json("result", {{"stages", to_json(stage_offers())},
-                         {"presets", to_json(preset_offers())},
+    emit_json("result", {{"stages", offers_json(stage_offers())},
+                         {"presets", offers_json(preset_offers())},
                          {"configurations_in", folder.string()},
-                         {"configurations", to_json(shipped)}});
+                         {"configurations", offers_json(shipped)}});
     return 0;
   }
   print_offers("Stages", stage_offers());
@@ -152,8 +152,8 @@ void require_free(const InitFlags& flags) {
                 missing_path_hint(out.parent_path()));
 }
 
-nlohmann::ordered_json result_of(const InitFlags& flags, const InitInputs& inputs,
-                                 const Configuration& made) {
+nlohmann::ordered_json init_result(const InitFlags& flags, const InitInputs& inputs,
+                                   const Configuration& made) {
   nlohmann::ordered_json values = nlohmann::ordered_json::object();
   for (const config::CommentedKey& one : made.keys)
     values[one.key] = {{"value", one.value}, {"fact", one.fact}};
@@ -171,13 +171,13 @@ int run_init(const Session& session, InitFlags flags) {
   complete(flags, may_ask);
   require_tokenizer(flags, may_ask);
   if (!flags.out.empty()) require_free(flags);
-  const InitInputs inputs = gather_inputs(flags);
+  const InitInputs inputs = gather_inputs(flags, open_tokenizer);
   const fs::path file = flags.out.empty() ? fs::path(inputs.name + ".yaml") : fs::path(flags.out);
   const Configuration made = fitting_configuration(inputs, file);
   if (!flags.out.empty())
     storage::write_file_atomically(flags.out, made.yaml, storage::AtomicFile::kPublic);
   if (session.json)
-    emit_json("result", result_of(flags, inputs, made));
+    emit_json("result", init_result(flags, inputs, made));
   else if (flags.out.empty())
     std::cout << made.yaml;
   else

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
-#include "wmtp/cli/commands/named_tokenizer.h"
 #include "wmtp/cli/init/offers.h"
 #include "wmtp/comm/launch/launch_env.h"
 #include "wmtp/core/error.h"
@@ -82,8 +82,8 @@ void refuse_idle_flag(const InitFlags& flags, const std::string& value, std::str
       fmt::format("leave {} out", flag));
 }
 
-std::shared_ptr<const tokenizer::Tokenizer> find_tokenizer(const InitFlags& flags,
-                                                           SeenModel& seen) {
+std::shared_ptr<const tokenizer::Tokenizer> find_tokenizer(const InitFlags& flags, SeenModel& seen,
+                                                           const OpenTokenizer& open) {
   InitModel& model = seen.model;
   model.tokenizer_path = flags.tokenizer;
   if (model.tokenizer_path.empty() && seen.tokenizer_folder.empty()) {
@@ -91,7 +91,7 @@ std::shared_ptr<const tokenizer::Tokenizer> find_tokenizer(const InitFlags& flag
     model.tokenizer_fact = "it lies beside the data, and the model has none.";
   }
   return model.tokenizer_path.empty() ? tokenizer::load_tokenizer(seen.tokenizer_folder)
-                                      : open_tokenizer(model.tokenizer_path);
+                                      : open(model.tokenizer_path);
 }
 
 }  // namespace
@@ -131,7 +131,7 @@ std::string usual_name(const std::string& stage, const std::vector<std::string>&
   return name.substr(0, 100);
 }
 
-InitInputs gather_inputs(const InitFlags& flags) {
+InitInputs gather_inputs(const InitFlags& flags, const OpenTokenizer& open) {
   InitInputs inputs;
   inputs.stage = parse_stage(flags.stage);
   refuse_idle_flag(flags, flags.critic, "--critic", Stage::verifiable);
@@ -148,7 +148,7 @@ InitInputs gather_inputs(const InitFlags& flags) {
   if (!inputs.validation.empty()) inputs.validation = file_names(inputs.validation);
   if (!flags.preset.empty()) model::preset(flags.preset);  // and no folder
   SeenModel seen = see_model(flags.model_name());
-  const auto tokenizer = find_tokenizer(flags, seen);
+  const auto tokenizer = find_tokenizer(flags, seen, open);
   inputs.model = seen.model;
   inputs.model.has_chat_tokens =
       tokenizer->id_of("<|im_start|>").has_value() && tokenizer->id_of("<|im_end|>").has_value();

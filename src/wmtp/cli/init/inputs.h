@@ -1,10 +1,12 @@
 // From the flags of `wmtp init` to what it proposes from: the model opened, the data looked at.
 #pragma once
-#include <filesystem>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "wmtp/cli/init/proposal.h"
+#include "wmtp/tokenizer/tokenizer.h"
 
 namespace wmtp::cli {
 
@@ -26,8 +28,11 @@ std::string tokenizer_beside(const std::vector<std::string>& data);
 // <stage>-<data>: the folder's name for files that are called train or the like.
 std::string usual_name(const std::string& stage, const std::vector<std::string>& data);
 
+using OpenTokenizer =
+    std::function<std::shared_ptr<const tokenizer::Tokenizer>(const std::string& name)>;
+
 // BLOCKS. REQUIRES every flag that the stage needs. Errors as above, and for flags that the stage
-// has no use for.
-InitInputs gather_inputs(const InitFlags& flags);
+// has no use for. `open` is for tokenizers that the user named.
+InitInputs gather_inputs(const InitFlags& flags, const OpenTokenizer& open);
 
 }  // namespace wmtp::cli
