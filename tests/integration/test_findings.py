@@ -14,7 +14,7 @@ FEW = {"training__max_steps": 6}
 SAVING = {**FEW, "checkpoint__save_every_steps": 2}
 REAL = {
     "healthy": ({}, None),
-    "rate-too-high": ({"training__learning_rate": 0.3, "training__max_steps": 16}, None),
+    "rate-too-high": ({"training__learning_rate": 1, "training__lr_scheduler": {"type": "constant"}, "training__max_steps": 16}, None),
     "gradients-clipped": ({"training__max_grad_norm": 0.001, "training__max_steps": 16}, None),
     "flat-loss": ({**FEW, "training__learning_rate": 1e-9, "training__eval_every_steps": 2}, None),
     "few-correct-rows": ({**FEW, "data_sampling": {"balance_correct": True, "correct_ratio": 0.05, "n_samples": 40}}, None),
@@ -22,8 +22,8 @@ REAL = {
     "weights-collapsed": ({**FEW, "experiment__stage": "verifiable",
                            "training__td": {"whiten": "batch", "beta": 0.1, "clip_min": 0, "clip_max": 1000}}, None),
     "critic-at-chance": ({**FEW, "experiment__stage": "critic", "data_sampling__use_pairwise": True,
-                          "training__learning_rate": 1e-9, "training__value_head__learning_rate": 1e-9,
-                          "training__eval_every_steps": 2}, None),
+                          "training__learning_rate": 1e-9, "training__value_head__learning_rate": 1e-30,
+                          "training__value_loss__bias_init": 0.5, "training__eval_every_steps": 2}, None),
     "data-wait": ({**FEW, "dataset__loader_threads": 1, "dataset__prefetch_batches": 1},
                   "data.batch.made:nth=1+=sleep:150"),
     "bad-steps": (FEW, "step.grad_norm:nth=4=damage"),

@@ -145,8 +145,8 @@ TEST(Findings, OneSpikeIsTold) {
 
 TEST(Findings, ALossThatRisesByAQuarterIsTold) {
   const auto look = [](double first, double late) {
-    std::vector<double> losses{first};
-    for (const double value : often(12, 4.0)) losses.push_back(value);
+    std::vector<double> losses{first, first};
+    for (const double value : often(11, 4.0)) losses.push_back(value);
     for (const double value : often(4, late)) losses.push_back(value);
     return tells(look_at_learning_rate(Made().with("train/loss", losses)));
   };
@@ -154,6 +154,10 @@ TEST(Findings, ALossThatRisesByAQuarterIsTold) {
   EXPECT_TRUE(look(4, 5.01));
   EXPECT_TRUE(look(3, 4.01));  // it was ruined in the first steps
   EXPECT_FALSE(look_at_learning_rate(Made().with("train/loss", often(11, 4.0))).has_numbers);
+  Made weighted;  // only the weights have grown
+  weighted.with("train/unweighted_ce_loss", often(16, 4.0));
+  weighted.with("train/loss", often(8, 4.0)).with("train/loss", often(8, 9.0), 9);
+  EXPECT_FALSE(tells(look_at_learning_rate(weighted)));
 }
 
 TEST(Findings, ALossThatIsMerelyNoisyIsNotToldToRise) {

@@ -12,7 +12,7 @@
 namespace wmtp::tracking {
 namespace {
 
-constexpr double kWidth = 360, kHeight = 216, kLeft = 54, kRight = 12, kTop = 10, kBottom = 38;
+constexpr double kWidth = 360, kHeight = 216, kLeft = 58, kRight = 12, kTop = 10, kBottom = 38;
 constexpr double kLargest = 1e300;  // beyond, differences would overflow
 constexpr std::size_t kBuckets = 300, kMaxDots = 40;
 constexpr std::size_t kNumColors = 8;

@@ -28,7 +28,7 @@ inline constexpr const char* kPageStyle =
     "polyline{fill:none;stroke-width:1.8;stroke-linejoin:round}.bars rect{fill:var(--c0)}"
     ".k0{stroke:var(--c0)}.k1{stroke:var(--c1)}.k2{stroke:var(--c2)}.k3{stroke:var(--c3)}"
     ".k4{stroke:var(--c4)}.k5{stroke:var(--c5)}.k6{stroke:var(--c6)}.k7{stroke:var(--c7)}"
-    "circle{stroke:none}circle.k0{fill:var(--c0)}circle.k1{fill:var(--c1)}"
+    "circle.k0{fill:var(--c0)}circle.k1{fill:var(--c1)}"
     "circle.k2{fill:var(--c2)}circle.k3{fill:var(--c3)}circle.k4{fill:var(--c4)}"
     "circle.k5{fill:var(--c5)}circle.k6{fill:var(--c6)}circle.k7{fill:var(--c7)}"
     "polyline.v{stroke-dasharray:6 3}.mark{stroke:var(--dim);fill:none}"

@@ -44,7 +44,7 @@ Look look_at_flat_loss(const RunData& run) {
 
 Look look_at_rising_validation(const RunData& run) {
   const std::vector<double> losses = finite_values(run.find("val/loss"));
-  const std::vector<double> trained = finite_values(run.find("train/loss"));
+  const std::vector<double> trained = plain_losses(run);
   if (losses.size() < kLeastValidations || trained.size() < kLeastLosses) return {};
   const double best = *std::min_element(losses.begin(), losses.end()), last = losses.back();
   if (last <= best + (kValidationRise - 1) * std::abs(best) || !still_falls(trained))

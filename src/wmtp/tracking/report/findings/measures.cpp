@@ -27,6 +27,11 @@ std::vector<double> finite_values(const Series* points) {
   return values;
 }
 
+std::vector<double> plain_losses(const RunData& run) {
+  const Series* unweighted = run.find("train/unweighted_ce_loss");
+  return finite_values(unweighted ? unweighted : run.find("train/loss"));
+}
+
 std::vector<double> settled_values(const Series* points) {
   std::vector<double> values = finite_values(points);
   if (!values.empty()) values.erase(values.begin());

@@ -13,7 +13,10 @@ std::optional<double> mean(const std::vector<double>& values);
 
 // The values that are finite, by step; none where the metric is absent (null).
 std::vector<double> finite_values(const Series* points);
-// The same without the first report, whose step fills the pipeline.
+// The losses of the steps without token weights, whose mean moves the weighted loss: those of
+// train/unweighted_ce_loss, or of train/loss where there are no weights.
+std::vector<double> plain_losses(const RunData& run);
+// Finite values without the first report, whose step fills the pipeline.
 std::vector<double> settled_values(const Series* points);
 // The last quarter of the values, at least one where there is any.
 std::vector<double> last_quarter(const std::vector<double>& values);

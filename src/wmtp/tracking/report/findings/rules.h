@@ -40,7 +40,7 @@ inline constexpr double kSpikes = 1;
 Look look_at_spikes(const RunData& run);
 
 inline constexpr double kLossRise = 1.25;
-inline constexpr double kLossRiseNoise = 4;
+inline constexpr double kLossRiseNoise = 2;
 inline constexpr std::size_t kLeastLosses = 12;
 Look look_at_learning_rate(const RunData& run);
 

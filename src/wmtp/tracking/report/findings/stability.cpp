@@ -14,17 +14,22 @@ namespace {
 // runtime.loss_spike judges from the 20th loss on.
 constexpr std::int64_t kFirstJudgedStep = 20;
 
-// The least that the loss had come to before its last quarter: of the first quarter each loss
-// counts, since a rate that is far too high has ruined its median already.
+// The least that the loss had come to before its last quarter. Of the first quarter its first
+// reports count, since a rate that is far too high has ruined the rest of it already.
 double least_before(const std::vector<double>& losses) {
   const std::size_t quarter = losses.size() / 4;
-  const auto at = [&losses](std::size_t place) {
-    return losses.begin() + static_cast<std::ptrdiff_t>(place);
+  const auto part = [&losses](std::size_t begin, std::size_t size) {
+    const auto first = losses.begin() + static_cast<std::ptrdiff_t>(begin);
+    return *median({first, first + static_cast<std::ptrdiff_t>(size)});
   };
-  double least = *std::min_element(losses.begin(), at(quarter));
-  for (const std::size_t begin : {quarter, 2 * quarter})
-    least = std::min(least, *median({at(begin), at(begin + quarter)}));
-  return least;
+  return std::min({part(0, kLeastReports), part(quarter, quarter), part(2 * quarter, quarter)});
+}
+
+// How much larger than another one a loss may be by chance: by its noise from report to report.
+double largest_chance(const std::vector<double>& losses) {
+  std::vector<double> logarithms;
+  for (const double loss : losses) logarithms.push_back(std::log(loss));
+  return std::exp(kLossRiseNoise * step_noise(logarithms));
 }
 
 }  // namespace
@@ -58,12 +63,11 @@ Look look_at_spikes(const RunData& run) {
 }
 
 Look look_at_learning_rate(const RunData& run) {
-  const std::vector<double> losses = finite_values(run.find("train/loss"));
-  if (losses.size() < kLeastLosses) return {};
+  const std::vector<double> losses = plain_losses(run);
+  if (losses.size() < kLeastLosses || *std::min_element(losses.begin(), losses.end()) <= 0)
+    return {};
   const double late = *median(last_quarter(losses)), least = least_before(losses);
-  if (late <=
-      least + std::max((kLossRise - 1) * std::abs(least), kLossRiseNoise * step_noise(losses)))
-    return {.has_numbers = true};
+  if (late <= least * std::max(kLossRise, largest_chance(losses))) return {.has_numbers = true};
   Evidence evidence{fmt::format("the loss rose from {:.4g} to {:.4g}, the median of its last "
                                 "quarter",
                                 least, late),

@@ -44,7 +44,8 @@ std::vector<Rule> stability_rules() {
        .severity = Severity::problem,
        .subject = "a loss that rises",
        .limit = fmt::format("the median loss of the last quarter is above {:g} times the least "
-                            "before it, and {:g} times the noise above it ({} reports or more)",
+                            "before it, and by more than {:g} times the noise from report to "
+                            "report ({} reports or more)",
                             kLossRise, kLossRiseNoise, kLeastLosses),
        .why = "a quarter more than it had come to, beyond what its own noise explains, is "
               "divergence and not bad luck",
@@ -69,7 +70,7 @@ std::vector<Rule> stability_rules() {
        .docs = kTroubles,
        .section = "Gradients that are always clipped",
        .chart = "Factor of clipping",
-       .explained_by = {"rate-too-high", "bad-steps"},
+       .explained_by = {"rate-too-high", "bad-steps", "weights-collapsed"},
        .look = look_at_gradient_clipping},
   };
 }
