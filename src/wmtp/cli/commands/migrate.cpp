@@ -43,7 +43,7 @@ Migration migrated(const MigrateFlags& flags) {
   return config::migrate_file(request);
 }
 
-std::string line_of(const Change& change) {
+std::string change_line(const Change& change) {
   const std::string place = change.where.empty() ? "" : change.where + ": ";
   switch (change.action) {
     case Action::dropped:
@@ -67,7 +67,7 @@ void tell(const Session& session, const Change& change) {
                          {"now", change.now},
                          {"why", change.why}});
   else if (!session.quiet || change.action == Action::not_migrated)
-    std::cerr << printable(line_of(change)) << "\n";
+    std::cerr << printable(change_line(change)) << "\n";
 }
 
 constexpr Action kActions[] = {Action::unchanged, Action::renamed,   Action::translated,
@@ -90,7 +90,7 @@ void write_result(const MigrateFlags& flags, const std::string& yaml) {
   storage::write_file_atomically(flags.out, yaml, storage::AtomicFile::kPublic);
 }
 
-std::string check_command(const MigrateFlags& flags, const Migration& migration) {
+std::string validate_command(const MigrateFlags& flags, const Migration& migration) {
   // The layer below is in the result, under our names.
   return fmt::format("wmtp validate --config {}{}", shell_word(flags.out),
                      migration.below.empty() ? "" : " --defaults none");
@@ -117,7 +117,7 @@ void print_migration(const Session& session, const MigrateFlags& flags, const Mi
   if (flags.out.empty())
     std::cout << yaml;
   else
-    std::cout << fmt::format("{}\nNext: {}\n", flags.out, check_command(flags, migration));
+    std::cout << fmt::format("{}\nNext: {}\n", flags.out, validate_command(flags, migration));
 }
 
 int run_migrate(const Session& session, const MigrateFlags& flags) {

@@ -13,7 +13,6 @@
 namespace wmtp::config {
 namespace {
 
-using Action = Change::Action;
 using Names = std::set<std::string, std::less<>>;
 
 constexpr const char* kResult = "result";
@@ -88,7 +87,7 @@ void forget(Rewriter& rewriter, const std::string& key, const std::string& why) 
   bool found = false;
   for (Change& change : rewriter.changes()) {
     if (change.now != key && !change.now.starts_with(key + ": ")) continue;
-    change.action = Action::dropped;
+    change.action = Change::Action::dropped;
     change.now.clear();
     change.why = why;
     found = true;

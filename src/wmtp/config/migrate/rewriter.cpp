@@ -13,8 +13,6 @@
 namespace wmtp::config {
 namespace {
 
-using Action = Change::Action;
-
 std::string joined(std::string a, const std::string& b) {
   if (a.empty() || b.empty()) return a + b;
   return a + "; " + b;
@@ -111,16 +109,16 @@ void Rewriter::put(const OldEntry& entry, std::string_view key, Node value, std:
     return refuse(entry, fmt::format("{} is {} already", key, flow_text(there->value)));
   }
   const bool same_value = flow_text(value) == flow_text(entry.value) && entry.note.empty();
-  const Action action = !same_value         ? Action::translated
-                        : key == entry.path ? Action::unchanged
-                                            : Action::renamed;
+  const Change::Action action = !same_value         ? Change::Action::translated
+                                : key == entry.path ? Change::Action::unchanged
+                                                    : Change::Action::renamed;
   why = joined(joined(std::move(why), entry.note), spelled);
-  const std::string comment = action == Action::unchanged ? ""
-                              : action == Action::renamed ? "was " + entry.path
-                                                          : as_comment(entry, key);
+  const std::string comment = action == Change::Action::unchanged ? ""
+                              : action == Change::Action::renamed ? "was " + entry.path
+                                                                  : as_comment(entry, key);
   record(entry, action,
-         action == Action::translated ? fmt::format("{}: {}", key, flow_text(value))
-                                      : std::string(key),
+         action == Change::Action::translated ? fmt::format("{}: {}", key, flow_text(value))
+                                              : std::string(key),
          std::move(why));
   const bool is_default = !row.required && json_of(value) == schema().default_of(row);
   if (entry.place.source == below_ && is_default) return;
@@ -128,13 +126,13 @@ void Rewriter::put(const OldEntry& entry, std::string_view key, Node value, std:
 }
 
 void Rewriter::drop(const OldEntry& entry, std::string why) {
-  record(entry, Action::dropped, "", std::move(why));
+  record(entry, Change::Action::dropped, "", std::move(why));
 }
 
 void Rewriter::refuse(const OldEntry& entry, std::string why) {
   leftovers_.push_back(fmt::format("not migrated: {}: {} ({})", entry.path,
                                    flow_text(without_secrets(entry.value, entry.path)), why));
-  record(entry, Action::not_migrated, "", std::move(why));
+  record(entry, Change::Action::not_migrated, "", std::move(why));
 }
 
 void Rewriter::replace(const OldEntry& entry, std::string_view key, Node value,
@@ -145,7 +143,7 @@ void Rewriter::replace(const OldEntry& entry, std::string_view key, Node value,
     const auto own =
         std::ranges::find_if(changes_, [&](const Change& change) { return change.now == key; });
     if (own != changes_.end()) {
-      own->action = Action::translated;
+      own->action = Change::Action::translated;
       own->now = fmt::format("{}: {}", key, flow_text(value));
       own->why = joined(own->why, why);
     }
@@ -153,14 +151,15 @@ void Rewriter::replace(const OldEntry& entry, std::string_view key, Node value,
   draft_.put({std::string(key), std::move(value), there ? there->place : entry.place, why});
 }
 
-void Rewriter::record(const OldEntry& entry, Action action, std::string now, std::string why) {
+void Rewriter::record(const OldEntry& entry, Change::Action action, std::string now,
+                      std::string why) {
   changes_.push_back({action, entry.path, places_.locate(entry.place), std::move(now),
                       std::move(why), entry.place});
 }
 
 void Rewriter::fill_in(std::string_view key, Node value, std::string why) {
   if (draft_.find(key)) return;
-  changes_.push_back({Action::filled_in,
+  changes_.push_back({Change::Action::filled_in,
                       std::string(key),
                       "",
                       fmt::format("{}: {}", key, flow_text(value)),
@@ -181,7 +180,7 @@ void Rewriter::finish() {
 
 void Rewriter::imply(const OldEntry& entry, std::string_view key, const char* value,
                      std::string why) {
-  record(entry, Action::translated, fmt::format("{}: {}", key, value), why);
+  record(entry, Change::Action::translated, fmt::format("{}: {}", key, value), why);
   replace(entry, key, plain_scalar(value, entry.place), why);
 }
 

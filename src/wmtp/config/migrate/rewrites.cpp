@@ -8,8 +8,6 @@
 namespace wmtp::config {
 namespace {
 
-using Action = Change::Action;
-
 constexpr const char* kStrategy = "distributed.fsdp.sharding_strategy";
 constexpr const char* kMixed = "distributed.fsdp.mixed_precision";
 constexpr const char* kParamDType = "distributed.fsdp.param_dtype";
@@ -89,7 +87,7 @@ void rewrite_difficulty_range(Rewriter& rewriter, const OldEntry& entry) {
   rewriter.replace(entry, kBins, one_bin(entry.value), "was difficulty_range");
   rewriter.replace(entry, kWeights, one_bin(word("1.0")), why);
   rewriter.record(
-      entry, Action::translated,
+      entry, Change::Action::translated,
       fmt::format("{}: {}, {}: {{all: 1.0}}", kBins, flow_text(one_bin(entry.value)), kWeights),
       why);
 }
@@ -108,7 +106,7 @@ void rewrite_weight_mode(Rewriter& rewriter, const OldEntry& entry) {
   const char* key = control ? "training.td.control" : "training.value.source";
   const Node value = control ? entry.value : word("model");
   rewriter.replace(entry, key, value, why);
-  rewriter.record(entry, Action::translated,
+  rewriter.record(entry, Change::Action::translated,
                   fmt::format("experiment.stage: verifiable, {}: {}", key, flow_text(value)),
                   reason(entry));
 }
@@ -173,7 +171,7 @@ void rewrite_s3_artifacts(Rewriter& rewriter, const OldEntry& entry) {
   rewriter.replace(entry, "checkpoint.s3_upload", word("true"), was);
   rewriter.replace(entry, "storage.s3.bucket", text_node(bucket, {}), was);
   if (!prefix.empty()) rewriter.replace(entry, "storage.s3.prefix", text_node(prefix, {}), was);
-  rewriter.record(entry, Action::translated,
+  rewriter.record(entry, Change::Action::translated,
                   fmt::format("checkpoint.s3_upload: true, storage.s3.bucket: {}{}", bucket,
                               prefix.empty() ? "" : ", storage.s3.prefix: " + prefix),
                   reason(entry));

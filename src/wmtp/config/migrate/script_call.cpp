@@ -140,6 +140,15 @@ class CallParser {
 
 }  // namespace
 
+bool has_name(std::string_view names, std::string_view name) {
+  for (std::size_t start = 0; start < names.size();) {
+    const std::size_t end = std::min(names.find(' ', start), names.size());
+    if (names.substr(start, end - start) == name) return true;
+    start = end + 1;
+  }
+  return false;
+}
+
 std::vector<std::string> shell_words(std::string_view line) {
   std::vector<std::string> words;
   bool open = false;  // a word has begun

@@ -21,6 +21,8 @@ struct ScriptCall {
   std::vector<std::string> arguments;      // of the script, that no flag takes
 };
 
+// Whether `name` is one of `names`, which spaces part.
+bool has_name(std::string_view names, std::string_view name);
 // Words as a POSIX shell splits them, without expanding anything. Error config for an open quote.
 std::vector<std::string> shell_words(std::string_view line);
 // Error config where no Python script is called.

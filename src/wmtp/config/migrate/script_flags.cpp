@@ -3,17 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "wmtp/config/migrate/rewrites.h"
 #include "wmtp/config/migrate/script_values.h"
 #include "wmtp/config/tables/schema.h"
-#include "wmtp/core/printable.h"
 
 namespace wmtp::config {
 namespace {
-
-using Action = Change::Action;
 
 // A flag takes a value for `key`, or switches `key` on and off, or says nothing here, or needs a
 // function.
@@ -172,57 +168,10 @@ constexpr FlagRule kFlags[] = {
      kTracking},
 };
 
-bool has_name(std::string_view names, std::string_view name) {
-  for (std::size_t start = 0; start < names.size();) {
-    const std::size_t end = std::min(names.find(' ', start), names.size());
-    if (names.substr(start, end - start) == name) return true;
-    start = end + 1;
-  }
-  return false;
-}
-
 const FlagRule* find_rule(std::string_view name) {
   const auto found = std::ranges::find_if(
       kFlags, [&](const FlagRule& rule) { return has_name(rule.names, name); });
   return found == std::end(kFlags) ? nullptr : &*found;
-}
-
-// A variable that the shell would have filled in: $NAME, ${NAME}.
-std::string with_variables(const std::string& word) {
-  std::string text;
-  for (std::size_t i = 0; i < word.size();) {
-    if (word[i] != '$') {
-      text += word[i++];
-      continue;
-    }
-    const bool braces = i + 1 < word.size() && word[i + 1] == '{';
-    std::size_t end = i + (braces ? 2 : 1);
-    while (end < word.size() && (std::isalnum(static_cast<unsigned char>(word[end])) ||
-                                 word[end] == '_' || (braces && word[end] != '}')))
-      ++end;
-    const std::size_t start = i + (braces ? 2 : 1);
-    text += end > start ? "${env:" + word.substr(start, end - start) + "}" : "$";
-    i = end + (braces && end < word.size() ? 1 : 0);
-  }
-  return text;
-}
-
-// The value as a node: nothing for a switch, a list for several words.
-Node node_of_words(const std::vector<std::string>& words, Place place) {
-  const auto scalar = [&](const std::string& word) {
-    try {
-      return plain_scalar(with_variables(word), place);
-    } catch (const std::string&) {  // inf, nan: the key says what it takes
-      return text_node(word, place);
-    }
-  };
-  Node node = words.empty() ? plain_scalar("", place) : scalar(words[0]);
-  if (words.size() < 2) return node;
-  node = Node();
-  node.kind = Node::Kind::list;
-  node.place = place;
-  for (const std::string& word : words) node.items.push_back(scalar(word));
-  return node;
 }
 
 void take_switch(Rewriter& rewriter, const OldEntry& entry, const FlagRule& rule, bool inverted) {
@@ -251,29 +200,6 @@ void take_by(Rewriter& rewriter, OldEntry entry, const FlagRule& rule) {
   rewriter.put(entry, rule.key, entry.value, row->help);
 }
 
-// The flags of `wmtp launch` that a flag of torchrun or accelerate is; empty: none.
-std::string launch_words(const ScriptFlag& flag) {
-  constexpr std::pair<std::string_view, const char*> kTaken[] = {
-      {"nproc-per-node num-processes nproc", "--nproc"},
-      {"nnodes num-machines", "--nnodes"},
-      {"node-rank machine-rank", "--node-rank"},
-      {"master-addr main-process-ip", "--master-addr"},
-      {"master-port main-process-port", "--master-port"},
-      {"max-restarts", "--max-restarts"},
-      {"log-dir", "--log-dir"},
-  };
-  if (flag.values.empty()) return "";
-  const std::string& value = flag.values[0];
-  for (const auto& [names, ours] : kTaken)
-    if (has_name(names, flag.name))
-      return fmt::format(" {} {}", ours, value == "gpu" ? "auto" : shell_word(value));
-  if (flag.name != "rdzv-endpoint") return "";
-  const std::size_t colon = std::min(value.rfind(':'), value.size());
-  std::string words = " --master-addr " + shell_word(value.substr(0, colon));
-  if (colon < value.size()) words += " --master-port " + shell_word(value.substr(colon + 1));
-  return words;
-}
-
 }  // namespace
 
 void take_script_flag(Rewriter& rewriter, const ScriptFlag& flag, Place place) {
@@ -287,21 +213,6 @@ void take_script_flag(Rewriter& rewriter, const ScriptFlag& flag, Place place) {
   if (flag.name == "config")
     return rewriter.refuse(entry, "give that file itself: wmtp migrate FILE");
   rewriter.refuse(entry, "no key of ours is known for it");
-}
-
-std::string take_launcher_flag(Rewriter& rewriter, const ScriptFlag& flag, Place place) {
-  const OldEntry entry{flag.written, "", place, node_of_words(flag.values, place)};
-  if (const std::string words = launch_words(flag); !words.empty()) {
-    rewriter.record(entry, Action::renamed, "wmtp launch" + words, "a flag of the launcher");
-    return words;
-  }
-  if (has_name("standalone rdzv-backend rdzv-id multi-gpu no-python", flag.name))
-    rewriter.drop(entry, kRendezvous);
-  else if (has_name("mixed-precision use-fsdp", flag.name))
-    take_script_flag(rewriter, flag, place);
-  else
-    rewriter.refuse(entry, "`wmtp launch` has no such flag");
-  return "";
 }
 
 }  // namespace wmtp::config

@@ -11,8 +11,6 @@
 namespace wmtp::config {
 namespace {
 
-using Action = Change::Action;
-
 // What a word is called here: pairs of {theirs, ours}; ours empty: no counterpart.
 struct Word {
   std::string_view theirs, ours;
@@ -66,11 +64,48 @@ void rewrite_beta(Rewriter& rewriter, const OldEntry& entry, std::size_t i) {
   const std::string text = flow_text(betas);
   if (there) rewriter.draft().erase(entry.key);
   rewriter.replace(entry, entry.key, betas, "the other one is our default where none is given");
-  rewriter.record(entry, Action::translated, fmt::format("{}: {}", entry.key, text),
+  rewriter.record(entry, Change::Action::translated, fmt::format("{}: {}", entry.key, text),
                   help_of(entry));
 }
 
+// A variable that the shell would have filled in: $NAME, ${NAME}.
+std::string with_variables(const std::string& word) {
+  std::string text;
+  for (std::size_t i = 0; i < word.size();) {
+    if (word[i] != '$') {
+      text += word[i++];
+      continue;
+    }
+    const bool braces = i + 1 < word.size() && word[i + 1] == '{';
+    std::size_t end = i + (braces ? 2 : 1);
+    while (end < word.size() && (std::isalnum(static_cast<unsigned char>(word[end])) ||
+                                 word[end] == '_' || (braces && word[end] != '}')))
+      ++end;
+    const std::size_t start = i + (braces ? 2 : 1);
+    text += end > start ? "${env:" + word.substr(start, end - start) + "}" : "$";
+    i = end + (braces && end < word.size() ? 1 : 0);
+  }
+  return text;
+}
+
 }  // namespace
+
+Node node_of_words(const std::vector<std::string>& words, Place place) {
+  const auto scalar = [&](const std::string& word) {
+    try {
+      return plain_scalar(with_variables(word), place);
+    } catch (const std::string&) {  // inf, nan: the key says what it takes
+      return text_node(word, place);
+    }
+  };
+  Node node = words.empty() ? plain_scalar("", place) : scalar(words[0]);
+  if (words.size() < 2) return node;
+  node = Node();
+  node.kind = Node::Kind::list;
+  node.place = place;
+  for (const std::string& word : words) node.items.push_back(scalar(word));
+  return node;
+}
 
 void rewrite_word_list(Rewriter& rewriter, const OldEntry& entry) {
   if (entry.value.is(Node::Kind::list))
@@ -86,7 +121,7 @@ void rewrite_word_list(Rewriter& rewriter, const OldEntry& entry) {
 }
 
 void rewrite_hub_data(Rewriter& rewriter, const OldEntry& entry) {
-  rewriter.record(entry, Action::translated, "dataset.train: a file",
+  rewriter.record(entry, Change::Action::translated, "dataset.train: a file",
                   "files are read, nothing is downloaded: docs/qwen3.md writes a data set to one");
 }
 
@@ -101,7 +136,7 @@ void rewrite_seed(Rewriter& rewriter, const OldEntry& entry) {
   rewriter.replace(entry, "data_sampling.seed", entry.value, "was " + entry.path);
   rewriter.replace(entry, "runtime.seed", entry.value, "was " + entry.path);
   const std::string value = flow_text(entry.value);
-  rewriter.record(entry, Action::translated,
+  rewriter.record(entry, Change::Action::translated,
                   fmt::format("runtime.seed: {}, data_sampling.seed: {}", value, value),
                   "weights and dropout have one, the order of the data another");
 }
@@ -180,7 +215,8 @@ void rewrite_explicit_prefetch(Rewriter& rewriter, const OldEntry& entry) {
   const Node two = plain_scalar("2", entry.place);
   rewriter.replace(entry, kForward, two, "was " + entry.path);
   rewriter.replace(entry, kBackward, two, "was " + entry.path);
-  rewriter.record(entry, Action::translated, fmt::format("{}: 2, {}: 2", kForward, kBackward),
+  rewriter.record(entry, Change::Action::translated,
+                  fmt::format("{}: 2, {}: 2", kForward, kBackward),
                   "two units ahead, as the guide's set_modules_to_forward_prefetch has it");
 }
 

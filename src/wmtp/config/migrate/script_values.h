@@ -1,8 +1,15 @@
 // Flags of scripts whose values are not those of a key.
 #pragma once
+#include <string>
+#include <vector>
+
 #include "wmtp/config/migrate/rewriter.h"
 
 namespace wmtp::config {
+
+// The words of a flag as a value: null for a switch, a list for several. $NAME, which the shell
+// would have filled in, is ${env:NAME}.
+Node node_of_words(const std::vector<std::string>& words, Place place);
 
 // Each is a Rewrite (rewrites.h) of a flag; OldEntry::key is the key that its rule names.
 void rewrite_word_list(Rewriter& rewriter, const OldEntry& entry);  // a,b or a b
