@@ -121,7 +121,6 @@ void complete(InitFlags& flags, bool may_ask) {
     flags.name = ask({"name of the run", usual_name(flags.stage, flags.data), [](const auto&) {}});
   if (flags.out.empty())
     flags.out = ask({"file to write (- for none)", flags.name + ".yaml", [](const auto&) {}});
-  if (flags.out == "-") flags.out.clear();
 }
 
 // A preset has none, and what lies beside the data may do.
@@ -169,6 +168,7 @@ int run_init(const Session& session, InitFlags flags) {
   try_load_cuda_plugin();  // which comes before any other call of LibTorch
   const bool may_ask = !session.json && someone_answers();
   complete(flags, may_ask);
+  if (flags.out == "-") flags.out.clear();
   require_tokenizer(flags, may_ask);
   if (!flags.out.empty()) require_free(flags);
   const InitInputs inputs = gather_inputs(flags, open_tokenizer);
@@ -204,7 +204,7 @@ void add_flags(CLI::App& command, InitFlags& flags) {
                          "verifiable: values from this critic run or its `final`"));
   add(command.add_option("--reference", flags.reference, "rho1: the model to compare with"));
   add(command.add_option("--name", flags.name, "Name of the run"));
-  CLI::Option* out = add(command.add_option("--out", flags.out, "File to write; otherwise stdout"));
+  CLI::Option* out = add(command.add_option("--out", flags.out, "File to write; otherwise, or with -, stdout"));
   add(command.add_flag("--force", flags.force, "Replace the file if it is there"))->needs(out);
   CLI::Option* list = command.add_flag(
       "--list", flags.list, "Show the stages, the presets and the shipped configurations");
