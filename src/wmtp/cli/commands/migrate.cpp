@@ -45,16 +45,16 @@ Migration migrated(const MigrateFlags& flags) {
 
 std::string change_line(const Change& change) {
   const std::string place = change.where.empty() ? "" : change.where + ": ";
+  const std::string why = change.why.empty() ? "" : fmt::format(" ({})", change.why);
   switch (change.action) {
     case Action::dropped:
-      return fmt::format("{}{}: dropped: {}", place, change.key, change.why);
+      return fmt::format("{}{} dropped{}", place, change.key, why);
     case Action::not_migrated:
-      return fmt::format("{}{}: not migrated: {}", place, change.key, change.why);
+      return fmt::format("{}{} NOT MIGRATED{}", place, change.key, why);
     case Action::filled_in:
-      return fmt::format("added {}: {}", change.now, change.why);
+      return fmt::format("added {}{}", change.now, why);
     default:
-      return fmt::format("{}{} -> {}{}", place, change.key, change.now,
-                         change.why.empty() ? "" : ": " + change.why);
+      return fmt::format("{}{} -> {}{}", place, change.key, change.now, why);
   }
 }
 
