@@ -247,7 +247,6 @@ void add_train(CLI::App& app, Session& session) {
   CLI::App* command = app.add_subcommand("train", "Fine-tune a model as a configuration says");
   command->group(kTrainingGroup);
   command->footer(
-      "  wmtp train --config run.yaml\n"
       "  wmtp train --config run.yaml --dry-run\n"
       "  wmtp train --config run.yaml --device cpu --max-steps 20 "
       "--override training.learning_rate=1e-5\n"
