@@ -4,7 +4,8 @@ import statistics
 import pytest
 from training_runs import Workshop
 
-STEPS = {"baseline": 60, "critic": 60, "verifiable": 20, "rho1": 20}
+# Long enough for every bound below to hold three times over: what a run learns in fewer steps depends on the roundings of a processor.
+STEPS = {"baseline": 60, "critic": 90, "verifiable": 20, "rho1": 20}
 
 
 class Trained:
