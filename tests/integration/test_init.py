@@ -122,7 +122,7 @@ def test_names_of_columns_reach_comments_escaped(desk):
 @pytest.mark.parametrize("words,code,said", [
     ("", 78, "missing: STAGE, --model (or --preset), --data;"),
     ("rho1 --preset micro", 78, "missing: --data, --reference;"),
-    ("baseline --preset micro --data rows.jsonl", 78, "missing: --tokenizer; the preset micro has none"),
+    ("baseline --preset micro --data rows.jsonl", 78, "missing: --tokenizer; micro has none, and none lies beside rows.jsonl"),
     ("baseline --model demo --data rows.jsonl", 78, "is this a model folder?"),
     ("baseline --model mirco --data rows.jsonl", 78, "did you mean the preset micro?"),
     ("critic --preset micro --data demo/text.txt", 78, "demo/text.txt is text, which has none; it needs rows"),

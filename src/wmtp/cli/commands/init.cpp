@@ -124,14 +124,9 @@ void complete(InitFlags& flags, bool may_ask) {
 }
 
 // A preset has none, and what lies beside the data may do.
-void require_tokenizer(InitFlags& flags, bool may_ask) {
+void ask_for_tokenizer(InitFlags& flags) {
   if (!model::find_preset(flags.model_name()) || !flags.tokenizer.empty()) return;
   if (!tokenizer_beside(flags.data).empty()) return;
-  if (!may_ask)
-    throw Error(ErrorKind::config, "init",
-                fmt::format("missing: --tokenizer; the preset {} has none, and none lies beside {}",
-                            flags.model_name(), flags.data.front()),
-                "name a folder with tokenizer.json or tokenizer.model");
   flags.tokenizer =
       ask({"tokenizer folder", "", [](const std::string& answer) { open_tokenizer(answer); }});
 }
@@ -169,7 +164,7 @@ int run_init(const Session& session, InitFlags flags) {
   const bool may_ask = !session.json && someone_answers();
   complete(flags, may_ask);
   if (flags.out == "-") flags.out.clear();
-  require_tokenizer(flags, may_ask);
+  if (may_ask) ask_for_tokenizer(flags);
   if (!flags.out.empty()) require_free(flags);
   const InitInputs inputs = gather_inputs(flags, open_tokenizer);
   const fs::path file = flags.out.empty() ? fs::path(inputs.name + ".yaml") : fs::path(flags.out);
@@ -204,7 +199,8 @@ void add_flags(CLI::App& command, InitFlags& flags) {
                          "verifiable: values from this critic run or its `final`"));
   add(command.add_option("--reference", flags.reference, "rho1: the model to compare with"));
   add(command.add_option("--name", flags.name, "Name of the run"));
-  CLI::Option* out = add(command.add_option("--out", flags.out, "File to write; otherwise, or with -, stdout"));
+  CLI::Option* out =
+      add(command.add_option("--out", flags.out, "File to write; otherwise, or with -, stdout"));
   add(command.add_flag("--force", flags.force, "Replace the file if it is there"))->needs(out);
   CLI::Option* list = command.add_flag(
       "--list", flags.list, "Show the stages, the presets and the shipped configurations");

@@ -82,13 +82,25 @@ void refuse_idle_flag(const InitFlags& flags, const std::string& value, std::str
       fmt::format("leave {} out", flag));
 }
 
+bool has_tokenizer(const fs::path& folder) {
+  std::error_code ignored;
+  return !folder.empty() && (fs::exists(folder / "tokenizer.json", ignored) ||
+                             fs::exists(folder / "tokenizer.model", ignored) ||
+                             fs::exists(folder / "vocab.json", ignored));
+}
+
 std::shared_ptr<const tokenizer::Tokenizer> find_tokenizer(const InitFlags& flags, SeenModel& seen,
                                                            const OpenTokenizer& open) {
   InitModel& model = seen.model;
   model.tokenizer_path = flags.tokenizer;
-  if (model.tokenizer_path.empty() && seen.tokenizer_folder.empty()) {
+  if (model.tokenizer_path.empty() && !has_tokenizer(seen.tokenizer_folder)) {
     model.tokenizer_path = tokenizer_beside(flags.data);
     model.tokenizer_fact = "it lies beside the data, and the model has none.";
+    if (model.tokenizer_path.empty())
+      throw Error(ErrorKind::config, "init",
+                  fmt::format("missing: --tokenizer; {} has none, and none lies beside {}",
+                              model.path, flags.data.front()),
+                  "name a folder with tokenizer.json or tokenizer.model");
   }
   return model.tokenizer_path.empty() ? tokenizer::load_tokenizer(seen.tokenizer_folder)
                                       : open(model.tokenizer_path);
@@ -112,10 +124,7 @@ std::string tokenizer_beside(const std::vector<std::string>& data) {
   if (data.empty()) return "";
   const fs::path parent = fs::path(data.front()).parent_path();
   const fs::path folder = parent.empty() ? fs::path("./") : parent;
-  std::error_code ignored;
-  for (const char* name : {"tokenizer.json", "tokenizer.model"})
-    if (fs::exists(folder / name, ignored)) return folder.string();
-  return "";
+  return has_tokenizer(folder) ? folder.string() : "";
 }
 
 std::string usual_name(const std::string& stage, const std::vector<std::string>& data) {

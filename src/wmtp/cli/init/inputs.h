@@ -23,7 +23,7 @@ void require_model(const std::string& name);
 // Error config or data for files that are not there or of no known form.
 void require_data(const std::string& pattern);
 
-// A preset has no tokenizer of its own: the folder of the data where that has one, else empty.
+// For a model without one: the folder of the data where that has a tokenizer, else empty.
 std::string tokenizer_beside(const std::vector<std::string>& data);
 // <stage>-<data>: the folder's name for files that are called train or the like.
 std::string usual_name(const std::string& stage, const std::vector<std::string>& data);
