@@ -138,6 +138,7 @@ TEST(Findings, OneSpikeIsTold) {
   Made run;
   run.with("train/loss", often(20, 2.0));
   EXPECT_FALSE(tells(look_at_spikes(run)));
+  EXPECT_FALSE(tells(look_at_spikes(Made().with("train/loss_spikes", {0}, 20))));
   run.with("train/loss_spikes", {1}, 20).with("train/loss_spike_z", {9}, 20);
   EXPECT_TRUE(tells(look_at_spikes(run)));
   EXPECT_FALSE(look_at_spikes(Made().with("train/loss", often(19, 2.0))).has_numbers);
