@@ -119,7 +119,8 @@ def test_a_spike_is_told_and_a_resumed_run_tells_it_too(wmtp, runs):
 
 
 def test_a_spike_with_stop_ends_all_ranks_with_17_and_earlier_checkpoints_stay(runs):
-    done = runs.run("stop", ranks=2, code=17, failpoint="step.loss.spike:nth=28=damage", runtime__loss_spike={"action": "stop"})
+    done = runs.run("stop", ranks=2, code=17, failpoint="step.loss.spike:nth=28=damage", checkpoint__async=False,
+                    runtime__loss_spike={"action": "stop"})
     assert "the loss of step 28 is" in done.stdout + done.stderr and "its samples are" in done.stdout + done.stderr
     assert runs.steps("stop") == [15, 20, 25]
     assert json.loads((runs.folder / "stop/last_exit.json").read_text())["code"] == 17
