@@ -163,11 +163,17 @@ TEST(PredictStep, NoSyncReducesOnce) {
   EXPECT_EQ(predict_step(model).comm_s, kUnits * kReduce * 3 / 4);
 }
 
+// All reductions but the root's, 24 s of the link each.
 TEST(PredictStep, BytesThatCostComputeSlowItDown) {
   StepModel model = model_of(Sharding::no_shard(4), 1024);
+  model.inside.compute_s_per_byte = 0.25;
+  EXPECT_EQ(predict_step(model).slowed_s, kBlocks * 24 * 0.25);
+}
+
+TEST(PredictStep, BytesGetHalfOfWhatComputesAndTakeLonger) {
+  StepModel model = model_of(Sharding::no_shard(4), 1024);
   model.inside.compute_s_per_byte = 1;
-  // All reductions but the root's, 24 s of the link each, at half the speed.
-  EXPECT_EQ(predict_step(model).slowed_s, kBlocks * 24 / 2);
+  EXPECT_EQ(predict_step(model).slowed_s, kBlocks * (2 * 24) * 0.5);
 }
 
 TEST(PredictStep, AHeadIsGatheredOnce) {

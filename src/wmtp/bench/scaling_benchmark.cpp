@@ -2,14 +2,18 @@
 
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
-#include <time.h>
+#include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <limits>
 
 #include "wmtp/bench/bench.h"
 #include "wmtp/core/time.h"
+#include "wmtp/tracking/system/procfs_text.h"
 
 namespace wmtp::bench {
 namespace {
@@ -24,10 +28,21 @@ double slowest_rank(comm::ProcessGroupSession& group, double own) {
   return slowest;
 }
 
-double process_cpu_s() {
-  timespec time{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+std::vector<int> own_cores() {
+  cpu_set_t set{};
+  std::vector<int> cores;
+  if (::sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  return cores;
+}
+
+// Of the cores this rank may run on: what the kernel does for sockets is no time of the process.
+double busy_s() {
+  std::ifstream file("/proc/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto times = tracking::parse_cpu_times(text, own_cores());
+  return times ? times->busy / static_cast<double>(::sysconf(_SC_CLK_TCK)) : 0;
 }
 
 struct CollectiveCost {
@@ -35,21 +50,21 @@ struct CollectiveCost {
 };
 
 // Several in a row, so that it does not count how far apart the ranks began; the best round, as the
-// machine's other work is no part of the link.
+// machine's other work is no part of the link. The kernel counts processor time in ticks: that is
+// of all rounds.
 CollectiveCost time_collective(comm::ProcessGroupSession& group,
                                const std::function<void()>& collective) {
-  CollectiveCost best{std::numeric_limits<double>::infinity(),
-                      std::numeric_limits<double>::infinity()};
+  CollectiveCost cost{std::numeric_limits<double>::infinity(), 0};
   for (int round = 0; round < kFitRounds; ++round) {
     group.gather_group().barrier("fit");
-    const double cpu_begin = process_cpu_s();
+    const double busy_begin = busy_s();
     const auto begin = Clock::now();
     for (int i = 0; i < kFitCollectives; ++i) collective();
     const double seconds = seconds_since(begin) / kFitCollectives;
-    best.cpu_s = std::min(best.cpu_s, (process_cpu_s() - cpu_begin) / kFitCollectives);
-    best.seconds = std::min(best.seconds, slowest_rank(group, seconds));
+    cost.cpu_s += (busy_s() - busy_begin) / (kFitCollectives * kFitRounds);
+    cost.seconds = std::min(cost.seconds, slowest_rank(group, seconds));
   }
-  return best;
+  return cost;
 }
 
 }  // namespace
@@ -79,9 +94,7 @@ LinkFit fit_link(comm::ProcessGroupSession& group, std::int64_t unit_bytes) {
   const double sent = 3 * static_cast<double>(bytes) * others / world;  // by both of them
   const double both_s = gather.seconds + reduction.seconds;
   fit.link.bytes_per_s = sent / std::max(both_s / 2, both_s - 2 * fit.link.start_s - 3 * hops_s);
-  fit.cpu_s_per_byte =
-      std::max(0.0, gather.cpu_s + reduction.cpu_s - small_gather.cpu_s - small_reduction.cpu_s) /
-      sent;
+  fit.cpu_s_per_byte = (gather.cpu_s + reduction.cpu_s) / sent;
   return fit;
 }
 

@@ -7,8 +7,9 @@
 
 namespace wmtp::bench {
 
-// A link as collectives of the size of a unit show it. `cpu_s_per_byte` is the processor time of
-// this process and byte: where compute shares its core with the sockets, that is what a byte costs.
+// A link as collectives of the size of a unit show it. `cpu_s_per_byte` is the processor time of a
+// byte on the cores of this rank, which nobody else should use meanwhile: where compute shares its
+// core with the sockets, that is what a byte costs.
 struct LinkFit {
   run::LinkModel link;
   double cpu_s_per_byte = 0;

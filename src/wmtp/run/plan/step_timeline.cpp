@@ -11,6 +11,9 @@ namespace {
 // Two events that differ by rounding alone are one.
 constexpr double kSameTime = 1e-12;
 
+// Of a core, where one thread computes and others send: the scheduler is fair.
+constexpr double kMostForBytes = 0.5;
+
 }  // namespace
 
 std::size_t StepTimeline::add_channel(std::size_t link, int lanes) {
@@ -50,56 +53,58 @@ std::vector<double> StepTimeline::sharers_of(const std::vector<Flow*>& flows) co
   return sharers;
 }
 
-double StepTimeline::next_event() {
+double StepTimeline::next_event(double byte_speed) {
   double soonest = std::numeric_limits<double>::infinity();
   const auto flows = running();
   const auto sharers = sharers_of(flows);
   for (const Flow* flow : flows) {
     const std::size_t link = channels_[flow->channel].link;
-    soonest = std::min(soonest, flow->fixed_s > 0
-                                    ? flow->fixed_s
-                                    : flow->bytes * sharers[link] / links_[link].bytes_per_s);
+    soonest = std::min(soonest, flow->fixed_s > 0 ? flow->fixed_s
+                                                  : flow->bytes * sharers[link] /
+                                                        (links_[link].bytes_per_s * byte_speed));
   }
   return soonest;
 }
 
-void StepTimeline::advance(double seconds) {
+void StepTimeline::advance(double seconds, double byte_speed) {
   const auto flows = running();
   const auto sharers = sharers_of(flows);
   for (Flow* flow : flows) {
     const std::size_t link = channels_[flow->channel].link;
     double& left = flow->fixed_s > 0 ? flow->fixed_s : flow->bytes;
-    const double per_s = flow->fixed_s > 0 ? 1 : links_[link].bytes_per_s / sharers[link];
+    const double per_s =
+        flow->fixed_s > 0 ? 1 : links_[link].bytes_per_s * byte_speed / sharers[link];
     left = left / per_s <= seconds * (1 + kSameTime) ? 0 : left - seconds * per_s;
     flow->ended = flow->fixed_s <= 0 && flow->bytes <= 0;
   }
   now_ += seconds;
 }
 
-double StepTimeline::compute_speed() {
+StepTimeline::Speeds StepTimeline::speeds_beside_each_other() {
   const auto sharers = sharers_of(running());
-  double lent = 0;
+  double wanted = 0;
   for (std::size_t i = 0; i < links_.size(); ++i)
-    if (sharers[i] > 0) lent += links_[i].bytes_per_s * links_[i].compute_s_per_byte;
-  return 1 / (1 + lent);
+    if (sharers[i] > 0) wanted += links_[i].bytes_per_s * links_[i].compute_s_per_byte;
+  const double taken = std::min(wanted, kMostForBytes);
+  return {1 - taken, wanted > 0 ? taken / wanted : 1};
 }
 
 double StepTimeline::compute(double seconds) {
   const double begin = now_;
   for (double left = seconds; left > 0;) {
-    const double speed = compute_speed();
-    const double event = next_event();
-    const bool ends = left / speed <= event;
-    const double passed = ends ? left / speed : event;
-    advance(passed);
-    left = ends ? 0 : left - passed * speed;
+    const Speeds speeds = speeds_beside_each_other();
+    const double event = next_event(speeds.bytes);
+    const bool ends = left / speeds.compute <= event;
+    const double passed = ends ? left / speeds.compute : event;
+    advance(passed, speeds.bytes);
+    left = ends ? 0 : left - passed * speeds.compute;
   }
   return now_ - begin - seconds;
 }
 
 double StepTimeline::wait(Ticket ticket) {
   const double begin = now_;
-  while (!flows_.at(ticket).ended) advance(next_event());
+  while (!flows_.at(ticket).ended) advance(next_event(1), 1);
   return now_ - begin;
 }
 

@@ -13,7 +13,7 @@ struct LinkModel {
   double latency_s = 0;      // of one hop of a ring
   double start_s = 0;        // of a collective, before its first byte
   // Compute that a byte costs while it is on its way: processors copy for sockets, a GPU lends
-  // multiprocessors to NCCL.
+  // multiprocessors to NCCL. Bytes get half of what computes at most, and are the slower for it.
   double compute_s_per_byte = 0;
 };
 
@@ -53,12 +53,17 @@ class StepTimeline {
     bool ended = false;
   };
 
+  // Of what they are without the other one.
+  struct Speeds {
+    double compute = 1, bytes = 1;
+  };
+
   double fixed_s(std::size_t channel, const Transfer& transfer) const;
   std::vector<Flow*> running();
   std::vector<double> sharers_of(const std::vector<Flow*>& flows) const;  // by link
-  void advance(double seconds);
-  double next_event();     // until one of the running flows gets further
-  double compute_speed();  // of what it is with nothing on the links
+  void advance(double seconds, double byte_speed);
+  double next_event(double byte_speed);  // until one of the running flows gets further
+  Speeds speeds_beside_each_other();
 
   std::vector<LinkModel> links_;
   std::vector<Channel> channels_;
