@@ -8,6 +8,9 @@
 
 namespace wmtp::tracking {
 
+// "ended", "ended with 75: lost rank 1", or "not ended": it runs, or was killed without a word.
+std::string state_text(const RunData& run);
+
 std::vector<std::string> overview_header();
 std::vector<std::string> overview_cells(const RunData& run);  // beside the header
 
