@@ -21,8 +21,8 @@ TEST(PageRequest, OnlyTheOnePageIsThere) {
   EXPECT_EQ(status_of("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), 200);
   EXPECT_EQ(status_of("GET / HTTP/1.0\nhost: 127.0.0.1:8000\nAccept: */*\n\n"), 200);
   EXPECT_TRUE(judge_request("HEAD / HTTP/1.1\r\nHost: [::1]:1\r\n\r\n").without_body);
-  for (const char* target : {"/favicon.ico", "/?", "/../etc/passwd", "//", "/%2e%2e/x", "*",
-                             "http://localhost/", "/#x"})
+  for (const char* target :
+       {"/favicon.ico", "/?", "/../etc/passwd", "//", "/%2e%2e/x", "*", "http://localhost/", "/#x"})
     EXPECT_EQ(status_of(std::string("GET ") + target + " HTTP/1.1\r\nHost: localhost\r\n\r\n"), 404)
         << target;
   for (const char* method : {"POST", "PUT", "DELETE", "OPTIONS", "get", "GETX"})
@@ -31,9 +31,9 @@ TEST(PageRequest, OnlyTheOnePageIsThere) {
 }
 
 TEST(PageRequest, ForeignNamesOfTheMachineAreRefused) {
-  for (const char* host : {"evil.example", "localhost.evil.example", "127.0.0.1.evil.example",
-                           "127.0.0.2", "localhost:80x", "localhost:", "localhost:99999", "[::1",
-                           "0.0.0.0", "", "user@localhost"})
+  for (const char* host :
+       {"evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "127.0.0.2",
+        "localhost:80x", "localhost:", "localhost:99999", "[::1", "0.0.0.0", "", "user@localhost"})
     EXPECT_EQ(status_of(std::string("GET / HTTP/1.1\r\nHost: ") + host + "\r\n\r\n"), 403) << host;
   EXPECT_EQ(status_of("GET / HTTP/1.1\r\nHost: LocalHost:9000\r\n\r\n"), 200);
 }

@@ -73,7 +73,8 @@ TEST(Charts, TicksOfLogarithmicAxesAreRoundToo) {
 }
 
 TEST(Charts, ALogarithmicDrawingLeavesOutWhatIsNotAboveZero) {
-  LineChart chart{.title = "t", .x_label = "step", .curves = {{"a", {{1, 1}, {2, 0}, {3, 100}, {4, 10}}}}};
+  LineChart chart{
+      .title = "t", .x_label = "step", .curves = {{"a", {{1, 1}, {2, 0}, {3, 100}, {4, 10}}}}};
   chart.log_y = true;
   const std::string svg = chart_drawing(chart);
   // 10 lies half way between 1, at the bottom (178), and 100, at the top (10).
@@ -119,12 +120,13 @@ TEST(Page, LossesAreDrawnInSixFormsUnderOneLegendAndValidationsAreNotSmoothed) {
 }
 
 DecodedSample sample_of(std::int64_t step, std::uint64_t id, std::optional<bool> correct) {
-  return {.step = step,
-          .stage = "critic",
-          .tokens = {{.text = "q"}, {.text = "a" + std::to_string(id), .is_target = true, .weight = 1}},
-          .split = "validation",
-          .id = id,
-          .correct = correct};
+  return {
+      .step = step,
+      .stage = "critic",
+      .tokens = {{.text = "q"}, {.text = "a" + std::to_string(id), .is_target = true, .weight = 1}},
+      .split = "validation",
+      .id = id,
+      .correct = correct};
 }
 
 TEST(Samples, TheSameRowIsShownFirstAndLastAndARightOneBesideAWrongOne) {
@@ -204,7 +206,8 @@ TEST(Links, TheRunOnItsServerWithoutAnythingSecret) {
   EXPECT_EQ(run.links[0].url, "https://mlflow.example:5000/base/#/experiments/3/runs/abc1");
   EXPECT_EQ(run.links[1].text, "tensorboard --logdir runs/a/tb");
   const std::string page = report_page({run});
-  EXPECT_THAT(page, HasSubstr("<a href=\"https://mlflow.example:5000/base/#/experiments/3/runs/abc1\""));
+  EXPECT_THAT(page,
+              HasSubstr("<a href=\"https://mlflow.example:5000/base/#/experiments/3/runs/abc1\""));
   EXPECT_THAT(page, Not(HasSubstr("secret")));
   EXPECT_THAT(page, HasSubstr("experiment &lt;e&gt;"));
   EXPECT_EQ(link("javascript:alert(1)", "abc1").links[0].url, "");
@@ -254,7 +257,8 @@ TEST(RunWatch, FilesOutsideTheFolderAreNotItsOwn) {
   std::filesystem::create_symlink("metrics.jsonl", folder / "histograms.jsonl");
   EXPECT_NO_THROW(require_own_files(folder.path()));
   std::filesystem::create_symlink(elsewhere / "secret", folder / "environment.json");
-  EXPECT_WMTP_ERROR(require_own_files(folder.path()), ErrorKind::data, "environment.json is a link");
+  EXPECT_WMTP_ERROR(require_own_files(folder.path()), ErrorKind::data,
+                    "environment.json is a link");
 }
 
 }  // namespace

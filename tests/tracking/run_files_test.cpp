@@ -149,7 +149,8 @@ TEST(RunFolder, WhatIsWrittenReadsBack) {
   EXPECT_EQ(run.environment.at(1).first, "versions.wmtp");
   EXPECT_EQ(
       slurp(folder / kSamplesFile),
-      "{\"step\":4,\"stage\":\"rho1\",\"tokens\":[{\"t\":\"a \\\"b\\\"\\n\",\"m\":0,\"w\":0.0,"
+      "{\"step\":4,\"stage\":\"rho1\",\"split\":\"validation\",\"id\":7,\"correct\":false,"
+      "\"tokens\":[{\"t\":\"a \\\"b\\\"\\n\",\"m\":0,\"w\":0.0,"
       "\"v\":null,\"sel\":null},{\"t\":\"<i>\",\"m\":1,\"w\":1.5,\"v\":0.25,\"sel\":[1,0]}]}\n");
 }
 

@@ -17,7 +17,6 @@
 namespace wmtp::cli {
 namespace {
 
-
 // An object, where logging.format has made diagnostics objects.
 std::string text_for_stderr(const Session& session, const Error& error,
                             const nlohmann::ordered_json& fields) {

@@ -50,8 +50,7 @@ UniqueFd listen_at(const LoopbackAddress& address) {
   const int yes = 1;
   const SocketAddress at = socket_address(address);
   const socklen_t size = address.is_v6 ? sizeof at.v6 : sizeof at.v4;
-  if (listener &&
-      ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+  if (listener && ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
       ::bind(listener.get(), &at.any, size) == 0 && ::listen(listener.get(), SOMAXCONN) == 0)
     return listener;
   throw Error(ErrorKind::config, "http",
@@ -119,9 +118,8 @@ void PageServer::accept_clients() {
     UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) return;  // none waits, or no descriptor is left: the next round tries again
     if (clients_.size() >= options_.max_clients)
-      clients_.erase(std::ranges::find_if(clients_, [](const Client& client) {
-        return client.state == Client::State::receiving;
-      }));
+      clients_.erase(std::ranges::find_if(
+          clients_, [](const Client& client) { return client.state == Client::State::receiving; }));
     clients_.push_back({.fd = std::move(fd), .deadline = Clock::now() + options_.request_limit});
   }
 }

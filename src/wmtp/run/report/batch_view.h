@@ -18,8 +18,8 @@ struct ShownBatch {
   const char* split;  // "train" or "validation"
 };
 
-// The first `most` documents that are no fillers, without step, stage and split. A token is a target where some head predicts
-// it: never the first one of a document.
+// The first `most` documents that are no fillers, without step, stage and split. A token is a
+// target where some head predicts it: never the first one of a document.
 std::vector<tracking::DecodedSample> decoded_documents(const training::DeviceBatch& batch,
                                                        const training::TokenMarks& marks,
                                                        const tokenizer::Tokenizer& tokenizer,

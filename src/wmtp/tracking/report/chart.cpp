@@ -117,7 +117,8 @@ std::string to_svg(const Histogram& histogram) {
       chart_axes(frame, histogram.name) + "<g class=\"bars\">";
   for (std::size_t i = 0; i < histogram.counts.size(); ++i) {
     const double left = frame.px(std::clamp(histogram.edges[i], -kLargestDrawn, kLargestDrawn));
-    const double right = frame.px(std::clamp(histogram.edges[i + 1], -kLargestDrawn, kLargestDrawn));
+    const double right =
+        frame.px(std::clamp(histogram.edges[i + 1], -kLargestDrawn, kLargestDrawn));
     const double top = frame.py(static_cast<double>(histogram.counts[i]));
     out += fmt::format(
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\">"
@@ -158,7 +159,8 @@ Series running_mean(const Series& points) {
   for (std::size_t i = 0; i < points.size(); ++i) {
     const std::size_t near = std::min({reach, i, points.size() - 1 - i});
     const double count = counts[i + near + 1] - counts[i - near];
-    if (std::isfinite(points[i].value)) out[i].value = (sums[i + near + 1] - sums[i - near]) / count;
+    if (std::isfinite(points[i].value))
+      out[i].value = (sums[i + near + 1] - sums[i - near]) / count;
   }
   return out;
 }

@@ -18,8 +18,8 @@ struct Curve {
   std::string label = {};
   Series points = {};
   std::size_t color = 0;
-  bool dashed = false;    // it is of validations
-  Series smoothed = {};   // drawn over the points where the page's switch asks for it; or empty
+  bool dashed = false;   // it is of validations
+  Series smoothed = {};  // drawn over the points where the page's switch asks for it; or empty
 };
 
 // A step that stands out.

@@ -36,8 +36,8 @@ std::string open_chart(std::string_view title) {
 
 std::string chart_axes(const ChartFrame& frame, std::string_view x_label) {
   std::string out = "<g class=\"axis\">";
-  for (const double tick : frame.log_y ? log_ticks(frame.y.low, frame.y.high)
-                                       : nice_ticks(frame.y.low, frame.y.high)) {
+  for (const double tick :
+       frame.log_y ? log_ticks(frame.y.low, frame.y.high) : nice_ticks(frame.y.low, frame.y.high)) {
     if (tick < frame.y.low || tick > frame.y.high) continue;
     const double y = frame.py(tick);
     out += fmt::format(

@@ -37,12 +37,13 @@ struct ChartFrame {
     return std::isfinite(value) && std::abs(value) <= kLargestDrawn && (!log_y || value > 0);
   }
   double px(double value) const {
-    return kChartLeft + (value - x.low) / (x.high - x.low) * (kChartWidth - kChartLeft - kChartRight);
+    return kChartLeft +
+           (value - x.low) / (x.high - x.low) * (kChartWidth - kChartLeft - kChartRight);
   }
   double py(double value) const {
-    const double share = log_y ? (std::log(value) - std::log(y.low)) /
-                                     (std::log(y.high) - std::log(y.low))
-                               : (value - y.low) / (y.high - y.low);
+    const double share =
+        log_y ? (std::log(value) - std::log(y.low)) / (std::log(y.high) - std::log(y.low))
+              : (value - y.low) / (y.high - y.low);
     return kChartHeight - kChartBottom - share * (kChartHeight - kChartTop - kChartBottom);
   }
 };

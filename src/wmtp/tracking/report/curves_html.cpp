@@ -38,8 +38,8 @@ std::string switched(const std::vector<XAxis>& axes, std::vector<LineChart> form
       LineChart& chart = forms[i];
       chart.log_y = log_y;
       if (i > 0 || log_y)
-        chart.title = fmt::format("{} over {}{}", title, name_of(axes[i]),
-                                  log_y ? ", logarithmic" : "");
+        chart.title =
+            fmt::format("{} over {}{}", title, name_of(axes[i]), log_y ? ", logarithmic" : "");
       std::string drawing = chart_drawing(chart);
       if (drawing.empty()) drawing = "<p class=\"note\">nothing to draw here</p>";
       out += fmt::format("<div class=\"form x{} y{}\">{}</div>", static_cast<int>(axes[i]),
@@ -102,8 +102,7 @@ std::string losses_html(const std::vector<RunData>& runs) {
       others += section_html(group.title, panels, curve_anchor(group.title));
   }
   if (first.empty()) return "";
-  const std::string place =
-      runs.size() == 1 ? "" : fmt::format(" id=\"{}\"", curve_anchor("Loss"));
+  const std::string place = runs.size() == 1 ? "" : fmt::format(" id=\"{}\"", curve_anchor("Loss"));
   return fmt::format(
       "<section><h2{}>Loss</h2>\n{}<div class=\"forms\"><div class=\"grid\">{}</div>\n{}</div>"
       "</section>\n",

@@ -15,14 +15,14 @@ std::string id_of(std::string_view anchor) {
 }  // namespace
 
 std::string panel_html(std::string_view caption, const std::string& drawing,
-                  std::string_view anchor) {
+                       std::string_view anchor) {
   if (drawing.empty()) return "";
   return fmt::format("<figure{}><figcaption>{}</figcaption>{}</figure>\n", id_of(anchor),
                      escape_html(caption), drawing);
 }
 
 std::string section_html(std::string_view title, const std::string& panels,
-                    std::string_view anchor) {
+                         std::string_view anchor) {
   if (panels.empty()) return "";
   return fmt::format("<h2{}>{}</h2>\n<div class=\"grid\">{}</div>\n", id_of(anchor),
                      escape_html(title), panels);

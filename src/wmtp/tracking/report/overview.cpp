@@ -118,7 +118,9 @@ std::string run_text(const RunData& run) {
   for (const SampleHistory& history : sample_histories(run))
     if (const std::string place = sample_place(*history.first); !place.empty())
       add(fmt::format("shows {}{} of steps {} and {}", visible(place),
-                      !history.first->correct ? "" : *history.first->correct ? ", right," : ", wrong,",
+                      !history.first->correct   ? ""
+                      : *history.first->correct ? ", right,"
+                                                : ", wrong,",
                       history.first->step, history.last->step));
   for (const std::string& notice : run.notices) out += notice + "\n";
   return out;
@@ -133,9 +135,8 @@ std::string state_text(const RunData& run) {
 }
 
 std::vector<std::string> overview_header() {
-  return {"run",  "stage",      "steps", "train loss", "last val loss",
-          "best", "tokens/sec", "MFU",   "tokens",     "time",
-          "restarts", "state"};
+  return {"run",        "stage", "steps",  "train loss", "last val loss", "best",
+          "tokens/sec", "MFU",   "tokens", "time",       "restarts",      "state"};
 }
 
 std::vector<std::string> overview_cells(const RunData& run) {

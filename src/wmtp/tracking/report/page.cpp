@@ -33,9 +33,9 @@ std::string histograms_html(const std::vector<RunData>& runs) {
     std::map<std::string, const Histogram*> latest;
     for (const Histogram& histogram : run.histograms) latest[histogram.name] = &histogram;
     for (const auto& [name, histogram] : latest)
-      panels += panel_html(fmt::format("{}{} at step {}", runs.size() == 1 ? "" : run.name + ": ", name,
-                                  histogram->step),
-                      to_svg(*histogram));
+      panels += panel_html(fmt::format("{}{} at step {}", runs.size() == 1 ? "" : run.name + ": ",
+                                       name, histogram->step),
+                           to_svg(*histogram));
   }
   return section_html("Histograms", panels);
 }
@@ -80,10 +80,12 @@ std::string run_html(const RunData& run) {
     out += details_html(fmt::format("Events: {}", lines.size()), list_html(lines), true);
   }
   if (!run.notices.empty())
-    out += details_html(fmt::format("Notices: {}", run.notices.size()), list_html(run.notices), true);
+    out +=
+        details_html(fmt::format("Notices: {}", run.notices.size()), list_html(run.notices), true);
   if (!run.links.empty()) out += details_html("Elsewhere", links_html(run.links), true);
   if (!run.paths.empty()) out += details_html("Written", pairs_html(run.paths), true);
-  if (!run.environment.empty()) out += details_html("Environment", pairs_html(run.environment), false);
+  if (!run.environment.empty())
+    out += details_html("Environment", pairs_html(run.environment), false);
   if (!run.config_yaml.empty())
     out += details_html("Configuration", "<pre>" + escape_html(run.config_yaml) + "</pre>", false);
   return out;

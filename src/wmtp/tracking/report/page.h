@@ -14,7 +14,7 @@ inline constexpr const char* kPagePolicy =
     "form-action 'none'";
 
 struct PageOptions {
-  std::optional<int> refresh_s = {};  // loads itself again after that time, where it is served
+  std::optional<int> refresh_s = {};      // loads itself again after that time, where it is served
   std::vector<std::string> notices = {};  // said first
 };
 

@@ -157,10 +157,9 @@ std::string history_html(const SampleHistory& history) {
 // Whether two records are of one row: by its id, or by its text where an older run does not say.
 bool is_same_row(const DecodedSample& a, const DecodedSample& b) {
   if (a.id && b.id && (a.id != b.id || a.split != b.split)) return false;
-  return a.stage == b.stage && std::equal(a.tokens.begin(), a.tokens.end(), b.tokens.begin(),
-                                          b.tokens.end(), [](const auto& left, const auto& right) {
-                                            return left.text == right.text;
-                                          });
+  return a.stage == b.stage &&
+         std::equal(a.tokens.begin(), a.tokens.end(), b.tokens.begin(), b.tokens.end(),
+                    [](const auto& left, const auto& right) { return left.text == right.text; });
 }
 
 std::string heading_html(const RunData& run, const DecodedSample& sample) {
@@ -188,8 +187,8 @@ std::vector<SampleHistory> sample_histories(const RunData& run) {
   std::vector<SampleHistory> histories;
   for (const DecodedSample& sample : run.samples) {
     if (sample.step != run.samples.front().step) break;
-    const bool is_told = !histories.empty() &&
-                         (!sample.correct || sample.correct == histories[0].first->correct);
+    const bool is_told =
+        !histories.empty() && (!sample.correct || sample.correct == histories[0].first->correct);
     if (is_told || histories.size() == 2) continue;
     SampleHistory history{&sample, &sample};
     for (const DecodedSample& later : run.samples)

@@ -17,7 +17,8 @@ struct SampleHistory {
 // Of the first row and, where rows are right or wrong and the second is otherwise, of that one.
 // BORROWS run.
 std::vector<SampleHistory> sample_histories(const RunData& run);
-// "sample 12 of dataset.validation", "sample 3 of file 2 of dataset.train"; "" where it is not told.
+// "sample 12 of dataset.validation", "sample 3 of file 2 of dataset.train"; "" where it is not
+// told.
 std::string sample_place(const DecodedSample& sample);
 
 // First and last side by side: the text shaded by weight, or by value where a critic's weights are

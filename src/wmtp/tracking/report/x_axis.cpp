@@ -35,8 +35,7 @@ std::optional<std::int64_t> StepPlaces::of(std::int64_t step) const {
   const Place before = *std::prev(after);
   const double share =
       static_cast<double>(step - before.step) / static_cast<double>(after->step - before.step);
-  return before.place +
-         std::llround(share * static_cast<double>(after->place - before.place));
+  return before.place + std::llround(share * static_cast<double>(after->place - before.place));
 }
 
 Series StepPlaces::moved(const Series& points) const {

@@ -48,7 +48,9 @@ struct RunData {
   std::vector<NotedEvent> events = {};        // in the order they were told, each once
   std::int64_t last_step = 0;
   double wall_time_s = 0;  // from the first to the last line
-  Series time_s = {};      // when each step was told, from the first line on; pauses do not count
+  // When each step was told, from the first line on, without the pauses before restarts, and
+  // without the steps that a restart went back behind and has not done again.
+  Series time_s = {};
   std::optional<Best> best = {};
   std::optional<std::int64_t> done_at = {};  // the last step of a run that came to its end
   std::optional<LastExit> last_exit = {};    // of its last start; none while one is at it

@@ -45,8 +45,8 @@ void add_mlflow(const RunData& run, std::vector<RunLink>& links) {
     if (entry.is_symlink(ignored) || !entry.is_directory(ignored)) continue;
     const auto found = mlflow::SpoolFiles(files, entry.path()).run();
     if (!found || found->run_id.empty()) continue;
-    links.push_back({"MLflow", fmt::format("run {} of experiment {}", found->run_id,
-                                           found->experiment),
+    links.push_back({"MLflow",
+                     fmt::format("run {} of experiment {}", found->run_id, found->experiment),
                      mlflow_page(*found)});
   }
 }
@@ -57,10 +57,10 @@ std::vector<RunLink> recorded_links(const RunData& run) {
   std::vector<RunLink> links;
   add_mlflow(run, links);
   if (config_value(run, "tracking.tensorboard") == "true")
-    links.push_back({"TensorBoard",
-                     fmt::format("tensorboard --logdir {}",
-                                 config_value(run, "tracking.tensorboard_dir")),
-                     ""});
+    links.push_back(
+        {"TensorBoard",
+         fmt::format("tensorboard --logdir {}", config_value(run, "tracking.tensorboard_dir")),
+         ""});
   return links;
 }
 

@@ -64,10 +64,10 @@ void require_own_files(const std::filesystem::path& folder) {
     if (!std::filesystem::is_symlink(path, ignored)) continue;
     const auto real = std::filesystem::weakly_canonical(path, ignored);
     if (real.parent_path() != own)
-      throw Error(ErrorKind::data, "report",
-                  fmt::format("{} is a link to {}, outside its run folder", path.string(),
-                              real.string()),
-                  "only files of the runs that are named are served");
+      throw Error(
+          ErrorKind::data, "report",
+          fmt::format("{} is a link to {}, outside its run folder", path.string(), real.string()),
+          "only files of the runs that are named are served");
   }
 }
 
