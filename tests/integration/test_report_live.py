@@ -94,7 +94,7 @@ def test_the_page_is_served_with_its_protections(served, run):
     answer, text = served.get()
     assert answer.status == 200 and answer.getheader("Content-Type") == "text/html; charset=utf-8"
     tree.fromstring(text)
-    assert '<meta http-equiv="refresh" content="5"/>' in text, "the run has not ended"
+    assert '<meta http-equiv="refresh" content="10"/>' in text, "the run has not ended"
     policy = answer.getheader("Content-Security-Policy")
     assert policy.startswith("default-src 'none';") and policy.endswith("frame-ancestors 'none'")
     for name, value in {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "X-Frame-Options": "DENY",
@@ -146,7 +146,7 @@ def test_slow_clients_and_crowds_keep_nobody_waiting(served):
 def test_a_page_grows_survives_damage_and_stops_refreshing_at_the_end(wmtp, tmp_path):
     run = grow(tmp_path / "grows")
     with Served(wmtp, run) as served:
-        assert "has no metrics.jsonl" in served.page_with("cannot be read now")
+        assert "no step was recorded" in served.page_with("cannot be read now")
         grow(run, 1, 2)
         assert "<td>2</td>" in served.page_with("<h2>Overview</h2>")
         with open(run / "metrics.jsonl", "a") as file:
@@ -188,17 +188,15 @@ def test_followed_and_served_at_once_and_stopped(wmtp, tmp_path):
         assert served.line() == f"{run / 'report.html'}: step 1"
         assert "<td>1</td>" in served.get()[1]
         assert served.stop()[:2] == (0, "")
-    lines = []
     with Live(wmtp, "--json", run, "--follow") as live:
-        lines.append(json.loads(live.line()))
+        line = json.loads(live.line())
         assert live.stop()[0] == 0
-    assert (lines[0]["type"], lines[0]["steps"], lines[0]["out"]) == ("rewritten", [1], str(run / "report.html"))
+    assert (line["type"], line["steps"], line["out"]) == ("rewritten", [1], str(run / "report.html"))
 
 
 def test_what_cannot_be_served_is_named(wmtp, run):
-    for address in ("0.0.0.0:8000", "192.168.0.1:80", "example.com:80", "8000"):
-        assert f'--serve: "{address}" is not on this machine\'s loopback' in wmtp.error("report", run, "--serve", address, code=78)["message"]
-    assert "is no port" in wmtp.error("report", run, "--serve", "127.0.0.1:http", code=78)["message"]
+    message = wmtp.error("report", run, "--serve", "0.0.0.0:8000", code=78)["message"]
+    assert message == '--serve: "0.0.0.0:8000" is not on this machine\'s loopback'
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert f"cannot listen on 127.0.0.1:{port}" in wmtp.error("report", run, "--serve", f"127.0.0.1:{port}", code=78)["message"]

@@ -23,7 +23,7 @@ namespace wmtp::cli {
 namespace {
 
 constexpr std::chrono::milliseconds kLookEvery{1000};
-constexpr int kRefreshSeconds = 5;
+constexpr int kRefreshSeconds = 10;
 // Long runs take long to read: at most a tenth of the time goes into it.
 constexpr int kPauseFactor = 10;
 

@@ -20,13 +20,19 @@ std::string curve_class(const Curve& curve) {
   return fmt::format("k{}{}", curve.color % kNumChartColors, curve.dashed ? " v" : "");
 }
 
-// Lines with gaps where a value cannot be drawn, and dots where there are few.
-std::string draw(const ChartFrame& frame, const Series& shown, const std::string& style,
-                 bool dots_too) {
-  std::string lines, points, dots;
+std::string dot(const ChartFrame& frame, const SeriesPoint& point, const std::string& style) {
+  return fmt::format(
+      "<circle class=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\"><title>{}: {}</title></circle>",
+      style, frame.px(static_cast<double>(point.step)), frame.py(point.value),
+      short_number(static_cast<double>(point.step) / frame.x_unit), short_number(point.value));
+}
+
+// With gaps where a value cannot be drawn.
+std::string lines(const ChartFrame& frame, const Series& shown, const std::string& style) {
+  std::string out, points;
   auto end_line = [&] {
     if (!points.empty())
-      lines += fmt::format(
+      out += fmt::format(
           "<polyline class=\"{}\" fill=\"none\" stroke=\"currentColor\" points=\"{}\"/>", style,
           points);
     points.clear();
@@ -37,26 +43,24 @@ std::string draw(const ChartFrame& frame, const Series& shown, const std::string
       continue;
     }
     // A mean is inside but for its rounding, and for values that a logarithmic axis leaves out.
-    const double x = frame.px(static_cast<double>(point.step)),
-                 y = frame.py(std::clamp(point.value, frame.y.low, frame.y.high));
-    points += fmt::format("{}{:.1f},{:.1f}", points.empty() ? "" : " ", x, y);
-    if (dots_too && shown.size() <= kMaxDots)
-      dots += fmt::format(
-          "<circle class=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\"><title>{}: {}</title>"
-          "</circle>",
-          style, x, y, short_number(static_cast<double>(point.step) / frame.x_unit),
-          short_number(point.value));
+    const double y = frame.py(std::clamp(point.value, frame.y.low, frame.y.high));
+    points += fmt::format("{}{:.1f},{:.1f}", points.empty() ? "" : " ",
+                          frame.px(static_cast<double>(point.step)), y);
   }
   end_line();
-  return lines + dots;
+  return out;
 }
 
-std::string draw(const ChartFrame& frame, const Curve& curve) {
+std::string draw(const ChartFrame& frame, const Curve& curve, bool has_dots) {
   const std::string style = curve_class(curve);
-  const std::string raw = draw(frame, thinned(curve.points, kBuckets), style, true);
+  const Series shown = thinned(curve.points, kBuckets);
+  std::string raw = lines(frame, shown, style);
+  if (shown.size() == 1 || (has_dots && shown.size() <= kMaxDots))
+    for (const SeriesPoint& point : shown)
+      if (frame.draws(point.value)) raw += dot(frame, point, style);
   if (curve.smoothed.empty()) return raw;
   return fmt::format("<g class=\"raw\">{}</g><g class=\"smooth\">{}</g>", raw,
-                     draw(frame, thinned(curve.smoothed, kSmoothBuckets), style, false));
+                     lines(frame, thinned(curve.smoothed, kSmoothBuckets), style));
 }
 
 ChartFrame frame_of(const LineChart& chart) {
@@ -79,7 +83,7 @@ std::string chart_drawing(const LineChart& chart) {
   const ChartFrame frame = frame_of(chart);
   if (frame.y.empty()) return "";
   std::string out = open_chart(chart.title) + chart_axes(frame, chart.x_label);
-  for (const Curve& curve : chart.curves) out += draw(frame, curve);
+  for (const Curve& curve : chart.curves) out += draw(frame, curve, chart.dots);
   for (const Mark& mark : shown_marks(frame, chart.marks)) out += draw_mark(frame, mark);
   return out + "</svg>";
 }

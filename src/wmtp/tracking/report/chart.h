@@ -40,6 +40,7 @@ struct LineChart {
   std::vector<Mark> marks = {};
   double x_unit = 1;   // how much of x is 1 on its axis: 60000 for milliseconds shown as minutes
   bool log_y = false;  // values that are not above 0 leave gaps
+  bool dots = true;    // on curves of few points, each with its numbers
 };
 
 // The drawing and, below it, a legend with the last value of each curve and what the marks are.

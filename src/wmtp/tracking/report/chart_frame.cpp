@@ -83,7 +83,7 @@ std::vector<double> log_ticks(double low, double high) {
     for (const double factor : {1.0, 2.0, 5.0})
       if (const double tick = factor * std::pow(10.0, power); tick >= low && tick <= high)
         ticks.push_back(tick);
-  if (ticks.size() < 2) return nice_ticks(low, high);  // less than the distance of two of them
+  if (ticks.size() < 4 && high < 10 * low) return nice_ticks(low, high);  // less than a decade
   if (ticks.size() <= 8) return ticks;
   ticks.clear();
   const double stride = std::ceil((last - first) / 8);

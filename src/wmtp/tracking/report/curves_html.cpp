@@ -37,6 +37,7 @@ std::string switched(const std::vector<XAxis>& axes, std::vector<LineChart> form
     for (const bool log_y : {false, true}) {
       LineChart& chart = forms[i];
       chart.log_y = log_y;
+      chart.dots = i == 0 && !log_y;
       if (i > 0 || log_y)
         chart.title =
             fmt::format("{} over {}{}", title, name_of(axes[i]), log_y ? ", logarithmic" : "");

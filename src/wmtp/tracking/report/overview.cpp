@@ -38,13 +38,17 @@ std::string last_count(const RunData& run, const std::string& metric) {
   return value ? fmt::format("{:.0f}", *value) : "-";
 }
 
-// A value below the folder of its own run, as `${runtime.run_dir}/logs`: it follows from that
-// folder.
-std::string without_folder(const RunData& run, const std::string& value) {
+// A value that follows from the folder or from the name of its own run, said by that:
+// `${runtime.run_dir}/logs`, `checkpoints/${experiment.name}`.
+std::string without_own_name(const RunData& run, const std::string& key, const std::string& value) {
   const std::string folder(config_value(run, "runtime.run_dir"));
+  const std::string name(config_value(run, "experiment.name"));
   const bool below = !folder.empty() && value.starts_with(folder) &&
                      (value.size() == folder.size() || value[folder.size()] == '/');
-  return below ? "${runtime.run_dir}" + value.substr(folder.size()) : value;
+  if (below) return "${runtime.run_dir}" + value.substr(folder.size());
+  const bool named =
+      key != "experiment.name" && !name.empty() && (value == name || value.ends_with("/" + name));
+  return named ? value.substr(0, value.size() - name.size()) + "${experiment.name}" : value;
 }
 
 OrderedJson links_json(const RunData& run) {
@@ -163,7 +167,7 @@ std::vector<std::vector<std::string>> config_differences(const std::vector<RunDa
     for (const auto& [key, value] : runs[i].config) {
       auto& row = values[key];
       row.resize(runs.size(), "-");
-      row[i] = without_folder(runs[i], value);
+      row[i] = without_own_name(runs[i], key, value);
     }
   for (auto& [key, row] : values) {
     if (std::all_of(row.begin(), row.end(), [&](const auto& cell) { return cell == row[0]; }))

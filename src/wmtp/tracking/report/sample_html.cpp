@@ -48,7 +48,7 @@ bool has_values(Tokens tokens) {
 
 // Weights that are all 1 say nothing; the values of such a stage do.
 Shades shades_of(const std::vector<Tokens>& shown) {
-  Shades shades{.of_values = has_values(shown.front())};
+  Shades shades{.of_values = !shown.empty() && has_values(shown.front())};
   for (const Tokens tokens : shown)
     for (const SampleToken& token : tokens)
       if (token.is_target && token.weight != 1) shades.of_values = false;
@@ -140,18 +140,22 @@ LineChart values_chart(const std::vector<const DecodedSample*>& samples) {
   return chart;
 }
 
-std::string history_html(const SampleHistory& history) {
-  std::vector<const DecodedSample*> samples{history.first};
-  if (history.last != history.first) samples.push_back(history.last);
-  std::vector<Tokens> shown;
-  for (const DecodedSample* sample : samples)
-    shown.push_back(Tokens(sample->tokens).first(std::min(sample->tokens.size(), kMaxTokens)));
-  const Shades shades = shades_of(shown);
+std::vector<const DecodedSample*> samples_of(const SampleHistory& history) {
+  if (history.last == history.first) return {history.first};
+  return {history.first, history.last};
+}
+
+Tokens shown_tokens(const DecodedSample& sample) {
+  return Tokens(sample.tokens).first(std::min(sample.tokens.size(), kMaxTokens));
+}
+
+std::string history_html(const SampleHistory& history, const Shades& shades) {
+  const std::vector<const DecodedSample*> samples = samples_of(history);
   std::string out = "<div class=\"grid texts\">\n";
-  for (std::size_t i = 0; i < samples.size(); ++i)
-    out += column_html(*samples[i], shown[i], shades);
-  return out + "</div>\n" + scale_html(shades) +
-         panel_html("Value along the sample", to_svg(values_chart(samples)));
+  for (const DecodedSample* sample : samples)
+    out += column_html(*sample, shown_tokens(*sample), shades);
+  return out + "</div>\n" + scale_html(shades) + "<div class=\"grid\">" +
+         panel_html("Value along the sample", to_svg(values_chart(samples))) + "</div>\n";
 }
 
 // Whether two records are of one row: by its id, or by its text where an older run does not say.
@@ -201,9 +205,16 @@ std::vector<SampleHistory> sample_histories(const RunData& run) {
 
 std::string samples_html(const std::vector<RunData>& runs) {
   std::string out;
-  for (const RunData& run : runs)
-    for (const SampleHistory& history : sample_histories(run))
-      out += heading_html(run, *history.first) + history_html(history);
+  for (const RunData& run : runs) {
+    const std::vector<SampleHistory> histories = sample_histories(run);
+    std::vector<Tokens> shown;
+    for (const SampleHistory& history : histories)
+      for (const DecodedSample* sample : samples_of(history))
+        shown.push_back(shown_tokens(*sample));
+    const Shades shades = shades_of(shown);
+    for (const SampleHistory& history : histories)
+      out += heading_html(run, *history.first) + history_html(history, shades);
+  }
   return out.empty() ? "" : "<h2>Samples</h2>\n" + out;
 }
 

@@ -246,6 +246,12 @@ std::optional<double> RunData::last(const std::string& metric) const {
   return points ? std::optional(points->back().value) : std::nullopt;
 }
 
+std::string_view config_value(const RunData& run, std::string_view key) {
+  for (const auto& [name, value] : run.config)
+    if (name == key) return value;
+  return "";
+}
+
 RunData read_run(const std::filesystem::path& folder) {
   RunData run;
   run.folder = folder;

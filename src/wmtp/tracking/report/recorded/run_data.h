@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -68,6 +69,9 @@ struct RunData {
   // It has said how it ended, or came to its last step. A process that was killed says nothing.
   bool has_ended() const { return last_exit || (done_at && last_step <= *done_at); }
 };
+
+// Of the configuration, by its flat key (`runtime.run_dir`); "": not there.
+std::string_view config_value(const RunData& run, std::string_view key);
 
 // Reads metrics.jsonl (required) and what else is there. A folder that is missing is
 // ErrorKind::config; one without metrics, without a single step, or with a damaged file is

@@ -8,7 +8,6 @@
 #include "wmtp/http/url.h"
 #include "wmtp/storage/file_system.h"
 #include "wmtp/tracking/mlflow/spool/spool_files.h"
-#include "wmtp/tracking/report/findings/measures.h"
 
 namespace wmtp::tracking {
 namespace {
