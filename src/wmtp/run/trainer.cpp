@@ -260,6 +260,7 @@ void Trainer::read_pending(std::size_t keep, RunReport* report) {
     if (result.save) saves_->request();
     count_skipped(*step, config_.training.max_bad_steps, state_);
     step->record.skipped_steps = state_.skipped_steps;
+    step->record.tokens_seen = state_.tokens_seen;
     const auto speeds = stragglers_.compare(step->record.step, step->own_times.rows());
     const auto spike = watch_loss(config_.runtime.loss_spike, step->record, state_.losses);
     if (report) {

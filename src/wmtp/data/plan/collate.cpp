@@ -15,7 +15,6 @@ std::size_t round_up(std::size_t value, std::size_t multiple) {
 }
 
 // A filler is no one's sample.
-constexpr std::uint64_t kFillerId = ~std::uint64_t{0};
 
 struct Shape {
   std::size_t num_docs = 0, num_tokens = 0, stride = 0, filler = 0;
