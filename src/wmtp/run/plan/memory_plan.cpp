@@ -16,17 +16,6 @@ constexpr double kSlack = 1.10;
 constexpr std::int64_t kLogitsChunkBytes = std::int64_t{512} << 20;
 constexpr std::int64_t kCpuLogitsChunkBytes = std::int64_t{64} << 20;
 
-std::vector<layout::UnitSpec> units_of(const MemoryRequest& request) {
-  auto units = request.lora ? model::lora_units(request.model, *request.lora)
-                            : model::model_units(request.model);
-  if (request.frozen)
-    for (layout::UnitSpec& unit : units)
-      for (layout::ParamSpec& param : unit.params) param.trained = false;
-  if (request.value_head)
-    units.push_back(model::value_head_unit(*request.value_head, request.model.dim));
-  return units;
-}
-
 // The parts every formula is made of, in bytes: what UnitState, Gatherer and Reducer allocate.
 struct Sizes {
   std::int64_t masters = 0, grads = 0, copies = 0, frozen = 0;
@@ -232,8 +221,19 @@ std::string MemoryPlan::table() const {
   return text;
 }
 
+std::vector<layout::UnitSpec> planned_units(const MemoryRequest& request) {
+  auto units = request.lora ? model::lora_units(request.model, *request.lora)
+                            : model::model_units(request.model);
+  if (request.frozen)
+    for (layout::UnitSpec& unit : units)
+      for (layout::ParamSpec& param : unit.params) param.trained = false;
+  if (request.value_head)
+    units.push_back(model::value_head_unit(*request.value_head, request.model.dim));
+  return units;
+}
+
 MemoryPlan plan_memory(const MemoryRequest& request) {
-  const Sizes sizes = measure(units_of(request), request.parallel, request.world);
+  const Sizes sizes = measure(planned_units(request), request.parallel, request.world);
   MemoryPlan plan;
   add_state(request, sizes, plan);
   add_buffers(request, sizes, plan);

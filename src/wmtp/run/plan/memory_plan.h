@@ -60,6 +60,8 @@ struct MemoryPlan {
 };
 
 MemoryPlan plan_memory(const MemoryRequest& request);
+// The model's units as they are trained: adapters, what is frozen, the value head last.
+std::vector<layout::UnitSpec> planned_units(const MemoryRequest& request);
 
 // Kept by a block for its backward, per token.
 std::int64_t activation_bytes(const model::ModelConfig& config, model::Recompute level,
