@@ -26,9 +26,8 @@ run::RunOutlook outlook_of(const PlanFlags& flags, const run::SizedRun& sized,
   for (const run::InputProblem& problem : check.problems)
     throw Error(problem.kind, "plan",
                 problem.key.empty() ? problem.fact : problem.key + ": " + problem.fact,
-                problem.hint.empty()
-                    ? "--no-check-paths plans without the data"
-                    : problem.hint + "; --no-check-paths plans without the data");
+                problem.hint.empty() ? "--no-check-paths plans without the data"
+                                     : problem.hint + "; --no-check-paths plans without the data");
   return check.outlook;
 }
 
@@ -72,7 +71,7 @@ void write_page(const std::string& file, const std::string& text) {
     hint = fmt::format("--world-size {} would do; ", *result.advice->world) + hint;
   throw Error(ErrorKind::config, "plan",
               fmt::format("--choose: nothing that was looked at fits into the {:.2f} GiB of a rank",
-                          in_gib(result.run.limit_bytes)),
+                          as_gib(result.run.limit_bytes)),
               hint);
 }
 
@@ -131,10 +130,12 @@ void add_asked(CLI::App& command, PlanFlags& flags) {
   flags.config.add_to(command, false);
   CLI::Option* config = command.get_option("--config");
   CLI::Option* model =
-      command.add_option("--model", flags.model,
-                         "Without a configuration: a preset (`wmtp init --list`) or model folder")
+      command
+          .add_option("--model", flags.model,
+                      "Without a configuration: a preset (`wmtp init --list`) or model folder")
           ->excludes(config);
-  command.add_option("--batch", flags.batch_size, "With --model: rows of a micro-batch (default 1)")
+  command
+      .add_option("--batch", flags.batch_size, "With --model: rows of a micro-batch (default 1)")
       ->check(CLI::PositiveNumber)
       ->needs(model);
   command.add_option("--seq", flags.max_length, "With --model: tokens of a row (default 2048)")
@@ -155,14 +156,17 @@ void add_where(CLI::App& command, PlanFlags& flags) {
       .add_option("--ranks-per-node", flags.ranks_per_node,
                   "Of them in a node (default: 8 GPUs, all CPU ranks)")
       ->check(CLI::PositiveNumber);
-  command.add_option("--gpu", flags.gpu,
-                     fmt::format("{} (default: the device here)",
-                                 fmt::join(run::device_names(), ", ")))
+  command
+      .add_option(
+          "--gpu", flags.gpu,
+          fmt::format("{} (default: the device here)", fmt::join(run::device_names(), ", ")))
       ->type_name("NAME");
-  command.add_option("--memory-gib", flags.memory_gib, "Memory of a rank, in place of the device's")
+  command
+      .add_option("--memory-gib", flags.memory_gib, "Memory of a rank, in place of the device's")
       ->check(CLI::PositiveNumber);
-  command.add_option("--price-per-gpu-hour", flags.price_per_gpu_hour,
-                     "For what the run costs, in any currency")
+  command
+      .add_option("--price-per-gpu-hour", flags.price_per_gpu_hour,
+                  "For what the run costs, in any currency")
       ->check(CLI::NonNegativeNumber);
   command.add_flag("--no-calibrate", flags.no_calibrate,
                    "CPU: rates of a usual core, not those of 2 s of measurement here");

@@ -13,15 +13,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 3> kBatchKeys = {"training.batch_size",
-                                                        "training.gradient_accumulation_steps",
-                                                        "training.global_batch_size"};
+constexpr std::array<std::string_view, 3> kBatchKeys = {
+    "training.batch_size", "training.gradient_accumulation_steps", "training.global_batch_size"};
 
 std::string chosen_fact(const PlanResult& result, const std::string& key) {
   const run::SizedRun& run = result.chosen->run;
   if (key == "distributed.fsdp.activation_checkpointing" || key == "training.batch_size")
-    return fmt::format("{:.2f} GiB of {:.2f} GiB a rank.", run::SizedRun(run).needed_bytes() / 0x1p30,
-                       run.limit_bytes / 0x1p30);
+    return fmt::format("{:.2f} GiB of {:.2f} GiB a rank.", as_gib(run.needed_bytes()),
+                       as_gib(run.limit_bytes));
   if (key == "distributed.fsdp.sharding_strategy")
     return fmt::format("{:.4g} tokens/s expected on {} rank{} ({}).", run.speed->tokens_per_s,
                        run.world(), run.world() == 1 ? "" : "s", result.rates_from);
@@ -33,9 +32,11 @@ std::string chosen_fact(const PlanResult& result, const std::string& key) {
 std::vector<config::CommentedKey> chosen_keys(const PlanResult& result) {
   const run::SizedRun& run = result.chosen->run;
   std::set<std::string> wanted(kBatchKeys.begin(), kBatchKeys.end());
-  for (const std::string& one : run.candidate.overrides) wanted.insert(one.substr(0, one.find('=')));
+  for (const std::string& one : run.candidate.overrides)
+    wanted.insert(one.substr(0, one.find('=')));
   // One of the two says how many micro-batches there are.
-  wanted.erase(std::string(run.config().training.global_batch_size ? kBatchKeys[1] : kBatchKeys[2]));
+  wanted.erase(
+      std::string(run.config().training.global_batch_size ? kBatchKeys[1] : kBatchKeys[2]));
   std::vector<config::CommentedKey> keys;
   for (const config::ResolvedKey& key : run.resolved.keys) {
     if (!key.key.starts_with("distributed.") && !wanted.contains(key.key)) continue;
@@ -45,7 +46,7 @@ std::vector<config::CommentedKey> chosen_keys(const PlanResult& result) {
   return keys;
 }
 
-std::string heading(const PlanFlags& flags, const PlanResult& result, bool extends) {
+std::string chosen_heading(const PlanFlags& flags, const PlanResult& result, bool extends) {
   const run::SizedRun& run = result.chosen->run;
   std::string text = fmt::format(
       "As `wmtp plan --choose` proposes it for {} rank{} of {}: the fastest expected of the {} "
@@ -80,11 +81,11 @@ std::string chosen_yaml(const PlanFlags& flags, const PlanResult& result) {
     std::error_code ignored;
     const fs::path folder = fs::absolute(flags.out, ignored).parent_path();
     const std::string base = fs::proximate(flags.config.file, folder, ignored).string();
-    const std::string whole = heading(flags, result, true) +
+    const std::string whole = chosen_heading(flags, result, true) +
                               fmt::format("extends: {}\n", OrderedJson(base).dump()) + keys;
     if (is_chosen(flags, result, whole)) return whole;
   }
-  return heading(flags, result, false) + keys;
+  return chosen_heading(flags, result, false) + keys;
 }
 
 }  // namespace wmtp::cli

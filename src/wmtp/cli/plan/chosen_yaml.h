@@ -1,4 +1,5 @@
-// What `wmtp plan --choose` writes: a whole section `distributed` and the batch keys that go with it.
+// What `wmtp plan --choose` writes: a whole section `distributed` and the batch keys that go with
+// it.
 #pragma once
 #include <filesystem>
 #include <string>

@@ -26,7 +26,8 @@ c10::Device device_here(const config::Config& config) {
 const run::DeviceModel* model_of_gpu_here(c10::Device device) {
   const std::string name = cuda_tables().services.device_info(device.index()).name;
   if (const run::DeviceModel* model = run::find_device(name)) return model;
-  throw Error(ErrorKind::config, "plan", fmt::format("the speed of the GPU here ({}) is not known", name),
+  throw Error(ErrorKind::config, "plan",
+              fmt::format("the speed of the GPU here ({}) is not known", name),
               "name one that is near to it with --gpu, and the memory with --memory-gib");
 }
 

@@ -26,8 +26,8 @@ class PlanDevice {
   const run::DeviceModel& rates_of(int ranks_of_node);
 
   c10::Device device_ = c10::Device(c10::DeviceType::CPU);
-  bool is_here_ = false;                     // its memory is asked for
-  const run::DeviceModel* model_ = nullptr;  // as it is known by name
+  bool is_here_ = false;                        // its memory is asked for
+  const run::DeviceModel* model_ = nullptr;     // as it is known by name
   std::map<int, run::DeviceModel> calibrated_;  // by the ranks that share this machine
   std::optional<std::int64_t> memory_bytes_;    // --memory-gib
   int ranks_per_node_ = 0;

@@ -10,7 +10,7 @@ namespace wmtp::cli {
 
 struct PlanFlags {
   ConfigFlags config;
-  std::string model;  // in place of a configuration
+  std::string model;                                              // in place of a configuration
   std::optional<std::int64_t> batch_size, max_length, lora_rank;  // with it
   int world_size = 1, ranks_per_node = 0;                         // 0: as the device has in a node
   std::string gpu;                                                // empty: the device here
@@ -19,7 +19,8 @@ struct PlanFlags {
   std::string out, html;
   bool choose = false, no_calibrate = false, no_check_paths = false, tables = false;
 
-  // What is planned: the file of --config, or --model with the usual rest. Error config for neither.
+  // What is planned: the file of --config, or --model with the usual rest. Error config for
+  // neither.
   config::LoadRequest request() const;
   // The chooser sets the samples of a step too: nobody named them.
   bool any_samples() const { return !model.empty() && !batch_size; }

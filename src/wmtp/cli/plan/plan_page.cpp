@@ -40,7 +40,7 @@ std::string bar(const run::SizedRun& run, const std::vector<std::string>& parts,
     svg += fmt::format(
         "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.0f}\" "
         "style=\"fill:{}\"><title>{}: {:.2f} GiB</title></rect>",
-        x, y, width, kBarHeight, color_of(part), escape_html(row.what), in_gib(row.bytes));
+        x, y, width, kBarHeight, color_of(part), escape_html(row.what), as_gib(row.bytes));
     x += width;
   }
   return svg;
@@ -49,9 +49,8 @@ std::string bar(const run::SizedRun& run, const std::vector<std::string>& parts,
 std::string legend(const std::vector<std::string>& parts) {
   std::string html = "<ul class=\"legend\">";
   for (std::size_t p = 0; p < parts.size(); ++p)
-    html += fmt::format(
-        "<li><span class=\"key\" style=\"background:{}\"></span>{}</li>", color_of(p),
-        escape_html(parts[p]));
+    html += fmt::format("<li><span class=\"key\" style=\"background:{}\"></span>{}</li>",
+                        color_of(p), escape_html(parts[p]));
   return html + "</ul>";
 }
 
@@ -65,7 +64,8 @@ std::string memory_bars(const PlanResult& result) {
     most = std::max(most, one.run.plan.memory.total_bytes());
   }
   const std::vector<std::string> parts = device_parts(levels);
-  const double scale = (kBarsWidth - kLabelWidth - 10) / static_cast<double>(std::max<std::int64_t>(most, 1));
+  const double scale =
+      (kBarsWidth - kLabelWidth - 10) / static_cast<double>(std::max<std::int64_t>(most, 1));
   const double height = kRowHeight * static_cast<double>(levels.size()) + 24;
   std::string svg = fmt::format(
       "<figure><figcaption>Memory of a rank by recompute level</figcaption><svg class=\"chart\" "
@@ -78,7 +78,7 @@ std::string memory_bars(const PlanResult& result) {
   const double limit = kLabelWidth + static_cast<double>(result.run.limit_bytes) * scale;
   svg += fmt::format(
       "<text x=\"{0:.1f}\" y=\"{1:.1f}\" text-anchor=\"end\">{2:.1f} GiB there</text></g>", limit,
-      height - 6, in_gib(result.run.limit_bytes));
+      height - 6, as_gib(result.run.limit_bytes));
   for (std::size_t i = 0; i < levels.size(); ++i)
     svg += bar(levels[i]->run, parts, kRowHeight * static_cast<double>(i), scale);
   svg += fmt::format(
@@ -88,8 +88,8 @@ std::string memory_bars(const PlanResult& result) {
 }
 
 std::string html_of_table(const ShownTable& table) {
-  std::string html = fmt::format(
-      "<h2>{}</h2><div class=\"scroll\"><table class=\"numbers\"><tr>", escape_html(table.title));
+  std::string html = fmt::format("<h2>{}</h2><div class=\"scroll\"><table class=\"numbers\"><tr>",
+                                 escape_html(table.title));
   for (const Column& column : table.columns)
     html += fmt::format("<th>{}</th>", escape_html(column.name));
   html += "</tr>\n";

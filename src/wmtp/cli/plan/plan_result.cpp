@@ -9,20 +9,20 @@
 namespace wmtp::cli {
 namespace {
 
-std::string count(double value) {
+std::string short_count(double value) {
   return fmt::format("{:.4g}", value);
 }
 
 std::string per_second(const std::optional<run::ExpectedSpeed>& speed) {
-  return speed ? count(speed->tokens_per_s) : "-";
+  return speed ? short_count(speed->tokens_per_s) : "-";
 }
 
 std::string yes_or_no(bool fits) {
   return fits ? "yes" : "no";
 }
 
-std::string gib(std::int64_t bytes) {
-  return fmt::format("{:.2f}", in_gib(bytes));
+std::string gib_text(std::int64_t bytes) {
+  return fmt::format("{:.2f}", as_gib(bytes));
 }
 
 std::string batch_or_none(const std::optional<std::int64_t>& batch) {
@@ -32,9 +32,10 @@ std::string batch_or_none(const std::optional<std::int64_t>& batch) {
 ShownTable memory_table(const run::SizedRun& run) {
   ShownTable table{"Memory of a rank", {{"part", false}, {"GiB"}}, {}};
   for (const run::MemoryPlan::Row& row : run.plan.memory.rows)
-    table.rows.push_back({row.on_host ? row.what + ", in host memory" : row.what, gib(row.bytes)});
-  table.rows.push_back({"together", gib(run.plan.memory.total_bytes())});
-  table.rows.push_back({"with 10 % for the allocator", gib(run.needed_bytes())});
+    table.rows.push_back(
+        {row.on_host ? row.what + ", in host memory" : row.what, gib_text(row.bytes)});
+  table.rows.push_back({"together", gib_text(run.plan.memory.total_bytes())});
+  table.rows.push_back({"with 10 % for the allocator", gib_text(run.needed_bytes())});
   return table;
 }
 
@@ -49,20 +50,19 @@ ShownTable choices_table(const std::vector<run::Choice>& choices) {
                    {}};
   for (const run::Choice& one : choices)
     table.rows.push_back({one.group, one.name + (one.current ? " *" : ""),
-                          gib(one.run.needed_bytes()), yes_or_no(one.run.fits()),
+                          gib_text(one.run.needed_bytes()), yes_or_no(one.run.fits()),
                           batch_or_none(one.largest_batch), per_second(one.run.speed)});
   return table;
 }
 
 ShownTable advice_table(const PlanResult& result) {
-  ShownTable table{
-      "What would save memory, each by itself",
-      {{"change", false}, {"saves GiB"}, {"needs GiB"}, {"fits", false}, {"", false}},
-      {}};
+  ShownTable table{"What would save memory, each by itself",
+                   {{"change", false}, {"saves GiB"}, {"needs GiB"}, {"fits", false}, {"", false}},
+                   {}};
   for (const run::FitChange& one : result.advice->changes)
     table.rows.push_back({fmt::format("{}", fmt::join(one.overrides, " ")),
-                          gib(result.run.needed_bytes() - one.needed_bytes),
-                          gib(one.needed_bytes), yes_or_no(one.fits),
+                          gib_text(result.run.needed_bytes() - one.needed_bytes),
+                          gib_text(one.needed_bytes), yes_or_no(one.fits),
                           one.changes_result ? "changes what is learned" : ""});
   return table;
 }
@@ -78,9 +78,9 @@ ShownTable sweep_table(const PlanResult& result) {
       row.insert(row.end(), {"-", "refused: " + one.refused, "-", "-", "-"});
     } else {
       const auto hours = result.hours_of(*one.run), cost = result.cost_of(*one.run);
-      row.insert(row.end(), {gib(one.run->needed_bytes()), yes_or_no(one.fits()),
-                             per_second(one.run->speed), hours ? count(*hours) : "-",
-                             cost ? count(*cost) : "-"});
+      row.insert(row.end(), {gib_text(one.run->needed_bytes()), yes_or_no(one.fits()),
+                             per_second(one.run->speed), hours ? short_count(*hours) : "-",
+                             cost ? short_count(*cost) : "-"});
     }
     table.rows.push_back(std::move(row));
   }
@@ -97,8 +97,8 @@ std::string run_fact(const run::SizedRun& run) {
 }
 
 std::string memory_fact(const run::SizedRun& run) {
-  return fmt::format("memory: {:.2f} GiB of {:.2f} GiB a rank: {}", in_gib(run.needed_bytes()),
-                     in_gib(run.limit_bytes), run.fits() ? "fits" : "does not fit");
+  return fmt::format("memory: {:.2f} GiB of {:.2f} GiB a rank: {}", as_gib(run.needed_bytes()),
+                     as_gib(run.limit_bytes), run.fits() ? "fits" : "does not fit");
 }
 
 std::vector<std::string> speed_facts(const PlanResult& result) {
@@ -121,6 +121,17 @@ std::string time_fact(const PlanResult& result) {
   return text;
 }
 
+std::string choice_fact(const run::Chosen& chosen) {
+  const run::SizedRun& run = chosen.run;
+  return fmt::format(
+      "chosen: {}, recompute {}, {} rows x {} micro-batch{}: {:.4g} tokens/s, {:.2f} GiB ({} of {} "
+      "settings fit)",
+      config::name_of(run.config().distributed.fsdp.sharding_strategy),
+      config::name_of(run.recompute()), run.batch_size(), run.accumulation,
+      run.accumulation == 1 ? "" : "es", run.speed->tokens_per_s, as_gib(run.needed_bytes()),
+      chosen.num_fitting, chosen.num_sized);
+}
+
 std::vector<std::string> advice_facts(const run::FitAdvice& advice) {
   std::vector<std::string> lines;
   if (advice.overrides.empty())
@@ -128,7 +139,7 @@ std::vector<std::string> advice_facts(const run::FitAdvice& advice) {
   else
     lines.push_back(fmt::format("to fit: --override {} ({:.2f} GiB)",
                                 fmt::join(advice.overrides, " --override "),
-                                in_gib(advice.needed_bytes)));
+                                as_gib(advice.needed_bytes)));
   if (advice.world)
     lines.push_back(fmt::format("or on more ranks: --world-size {} --override {}", *advice.world,
                                 fmt::join(advice.world_overrides, " --override ")));
@@ -137,7 +148,7 @@ std::vector<std::string> advice_facts(const run::FitAdvice& advice) {
 
 }  // namespace
 
-double in_gib(std::int64_t bytes) {
+double as_gib(std::int64_t bytes) {
   return static_cast<double>(bytes) / 0x1p30;
 }
 
@@ -163,15 +174,15 @@ std::vector<std::string> plan_facts(const PlanResult& result) {
   const run::SizedRun& run = result.run;
   const auto trained =
       models::trainable_parameters(training::trainable_units(run.plan.assemble)).summary();
-  std::vector<std::string> lines{
-      fmt::format("model: {}; {}", run.plan.base_model, trained), run_fact(run),
-      fmt::format("ranks: {} of {} ({} in a node)", run.world(), result.device_title,
-                  run.ranks_of_node),
-      memory_fact(run)};
+  std::vector<std::string> lines{fmt::format("model: {}; {}", run.plan.base_model, trained),
+                                 run_fact(run),
+                                 fmt::format("ranks: {} of {} ({} in a node)", run.world(),
+                                             result.device_title, run.ranks_of_node),
+                                 memory_fact(run)};
   if (run.host_bytes() > 0)
     lines.push_back(fmt::format("host memory: {:.2f} GiB a rank, {:.2f} GiB a node",
-                                in_gib(run.host_bytes()),
-                                in_gib(run.host_bytes() * run.ranks_of_node)));
+                                as_gib(run.host_bytes()),
+                                as_gib(run.host_bytes() * run.ranks_of_node)));
   lines.push_back(result.largest_batch
                       ? fmt::format("largest micro-batch that fits: {} rows", *result.largest_batch)
                       : "largest micro-batch that fits: none");
@@ -179,6 +190,7 @@ std::vector<std::string> plan_facts(const PlanResult& result) {
     for (std::string& line : advice_facts(*result.advice)) lines.push_back(std::move(line));
   for (std::string& line : speed_facts(result)) lines.push_back(std::move(line));
   lines.push_back(time_fact(result));
+  if (result.chosen) lines.push_back(choice_fact(*result.chosen));
   return lines;
 }
 

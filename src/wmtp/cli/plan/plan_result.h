@@ -30,7 +30,7 @@ struct PlanResult {
   std::optional<double> cost_of(const run::SizedRun& run) const;  // nothing without a price
 };
 
-double in_gib(std::int64_t bytes);
+double as_gib(std::int64_t bytes);
 
 struct Column {
   std::string name;

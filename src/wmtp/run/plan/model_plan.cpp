@@ -139,8 +139,8 @@ OpenedModels open_models(const config::Config& config, const RunContext& context
   opened.tokenizer_folder = tokenizer
                                 ? models::locate_tokenizer(tokenizer->text, context.environment)
                                 : opened.base.source.tokenizer_folder;
-  opened.frozen = plan_frozen(config, context, opened.base.source.config.vocab_size,
-                              opened.tokenizer_folder);
+  opened.frozen =
+      plan_frozen(config, context, opened.base.source.config.vocab_size, opened.tokenizer_folder);
   return opened;
 }
 

@@ -7,9 +7,9 @@
 namespace wmtp::run {
 namespace {
 
-class Comparison {
+class SideBySide {
  public:
-  Comparison(RunSizer& sizer, const SizedRun& run) : sizer_(sizer), run_(run) {}
+  SideBySide(RunSizer& sizer, const SizedRun& run) : sizer_(sizer), run_(run) {}
 
   std::vector<Choice> choices() {
     add_levels();
@@ -89,7 +89,7 @@ std::vector<std::string> strategies_for(const RunSizer& sizer, int world) {
 }
 
 std::vector<Choice> compare_choices(RunSizer& sizer, const SizedRun& run) {
-  return Comparison(sizer, run).choices();
+  return SideBySide(sizer, run).choices();
 }
 
 }  // namespace wmtp::run

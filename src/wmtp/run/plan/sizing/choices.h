@@ -9,9 +9,9 @@
 namespace wmtp::run {
 
 struct Choice {
-  std::string group, name;  // "recompute", "light"
-  bool current = false;     // as the configuration has it
-  SizedRun run;             // with its speed where it fits
+  std::string group, name;                    // "recompute", "light"
+  bool current = false;                       // as the configuration has it
+  SizedRun run;                               // with its speed where it fits
   std::optional<std::int64_t> largest_batch;  // of rows in a micro-batch; absent: none fits
 };
 

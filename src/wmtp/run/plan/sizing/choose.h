@@ -14,7 +14,7 @@ struct ChooseOptions {
 };
 
 struct Chosen {
-  SizedRun run;              // with its speed
+  SizedRun run;               // with its speed
   std::size_t num_sized = 0;  // candidates that were looked at
   std::size_t num_fitting = 0;
 };

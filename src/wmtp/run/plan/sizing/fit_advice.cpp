@@ -81,31 +81,32 @@ class Adviser {
     }
   }
 
-  bool fits_with(const std::vector<std::size_t>& chosen, FitAdvice& advice) {
+  // Makes them the advice where they fit together.
+  bool fits_with(const std::vector<bool>& chosen) {
     std::vector<std::string> overrides;
-    for (const std::size_t c : chosen)
-      overrides.insert(overrides.end(), advice_.changes[c].overrides.begin(),
-                       advice_.changes[c].overrides.end());
+    for (std::size_t c = 0; c < chosen.size(); ++c)
+      if (chosen[c])
+        for (const std::string& one : advice_.changes[c].overrides) overrides.push_back(one);
     const auto changed = sized(run_.candidate.with(overrides));
     if (!changed || !changed->fits()) return false;
-    advice.overrides = std::move(overrides);
-    advice.needed_bytes = changed->needed_bytes();
+    advice_.overrides = std::move(overrides);
+    advice_.needed_bytes = changed->needed_bytes();
     return true;
   }
 
   // One more at a time until it fits; then each that is not needed is left out again.
   void combine() {
-    std::vector<std::size_t> chosen;
+    std::vector<bool> chosen(advice_.changes.size(), false);
     bool fits = false;
-    for (std::size_t c = 0; c < advice_.changes.size() && !fits; ++c) {
-      chosen.push_back(c);
-      fits = fits_with(chosen, advice_);
+    for (std::size_t c = 0; c < chosen.size() && !fits; ++c) {
+      chosen[c] = true;
+      fits = fits_with(chosen);
     }
     if (!fits) return;
-    for (std::size_t i = chosen.size(); i-- > 0;) {
-      std::vector<std::size_t> without = chosen;
-      without.erase(without.begin() + static_cast<std::ptrdiff_t>(i));
-      if (fits_with(without, advice_)) chosen = without;
+    for (std::size_t c = chosen.size(); c-- > 0;) {
+      if (!chosen[c]) continue;
+      chosen[c] = false;
+      if (!fits_with(chosen)) chosen[c] = true;
     }
   }
 

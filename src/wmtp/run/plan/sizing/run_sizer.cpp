@@ -11,7 +11,7 @@
 namespace wmtp::run {
 namespace {
 
-constexpr std::int64_t kAnyMemory = std::numeric_limits<std::int64_t>::max() / 2;
+constexpr std::int64_t kUnlimitedBytes = std::numeric_limits<std::int64_t>::max() / 2;
 
 // Keys that change nothing about which models are opened, and how.
 constexpr std::array<std::string_view, 8> kModelsStay = {"distributed.",
@@ -56,7 +56,7 @@ ModelPlan plan_anyway(const config::Config& config, const RunContext& context,
     sharded.frozen->options.shard = context.world > 1;
   }
   RunContext larger = context;
-  larger.memory_bytes = kAnyMemory;
+  larger.memory_bytes = kUnlimitedBytes;
   return plan_model(least, larger, sharded);
 }
 
@@ -156,8 +156,7 @@ SizedRun RunSizer::size(const Candidate& candidate) {
   const RunContext context = context_of(run.config(), candidate.world);
   run.ranks_of_node = context.local_world;
   run.limit_bytes = context.memory_bytes;
-  run.plan =
-      plan_anyway(run.config(), context, models_for(candidate, run.config(), context));
+  run.plan = plan_anyway(run.config(), context, models_for(candidate, run.config(), context));
   return run;
 }
 

@@ -17,16 +17,11 @@ constexpr std::array kFewestWorlds = {1, 2, 4, 8, 16, 32, 64};
 struct NamedPreset {
   const char *size, *preset;
 };
-constexpr std::array kTableModels = {NamedPreset{"0.6B", "qwen3-0.6b"},
-                                     {"7B", "llama-2-7b"},
-                                     {"13B", "llama-2-13b"},
-                                     {"70B", "llama-2-70b"}};
-constexpr std::array kSettingsModels = {NamedPreset{"< 1B", "qwen3-0.6b"},
-                                        {"1-10B", "qwen3-1.7b"},
-                                        {"1-10B", "llama-3.1-8b"},
-                                        {"10-70B", "qwen3-14b"},
-                                        {"10-70B", "qwen3-32b"},
-                                        {"10-70B", "llama-3.1-70b"}};
+constexpr NamedPreset kTableModels[] = {
+    {"0.6B", "qwen3-0.6b"}, {"7B", "llama-2-7b"}, {"13B", "llama-2-13b"}, {"70B", "llama-2-70b"}};
+constexpr NamedPreset kSettingsModels[] = {{"< 1B", "qwen3-0.6b"},    {"1-10B", "qwen3-1.7b"},
+                                           {"1-10B", "llama-3.1-8b"}, {"10-70B", "qwen3-14b"},
+                                           {"10-70B", "qwen3-32b"},   {"10-70B", "llama-3.1-70b"}};
 
 SizingPlace place_of(const std::string& gpu) {
   SizingPlace place;
@@ -71,12 +66,11 @@ std::string way_of(const TableQuestion& question) {
 
 std::string settings_of(const TableAnswer& answer) {
   const SizedRun& run = answer.chosen->run;
-  return fmt::format("{} | {} | {} | {} | {:.1f} | {:.3g}",
-                     config::name_of(run.config().distributed.fsdp.sharding_strategy),
-                     config::name_of(run.recompute()), run.batch_size(),
-                     answer.largest_batch.value_or(0),
-                     static_cast<double>(run.needed_bytes()) / 0x1p30,
-                     run.speed->tokens_per_s_rank);
+  return fmt::format(
+      "{} | {} | {} | {} | {:.1f} | {:.3g}",
+      config::name_of(run.config().distributed.fsdp.sharding_strategy),
+      config::name_of(run.recompute()), run.batch_size(), answer.largest_batch.value_or(0),
+      static_cast<double>(run.needed_bytes()) / 0x1p30, run.speed->tokens_per_s_rank);
 }
 
 std::string heading_of(const std::string& gpu) {
@@ -100,9 +94,10 @@ std::string size_table(const std::string& gpu, const std::vector<TableAnswer>& a
 }
 
 std::string settings_table(const std::string& gpu, const std::vector<TableAnswer>& answers) {
-  std::string text = heading_of(gpu) +
-                     "| size | model | training | fewest GPUs | strategy | recompute | batch | "
-                     "largest | GiB | tokens/s a GPU |\n|---|---|---|---|---|---|---|---|---|---|\n";
+  std::string text =
+      heading_of(gpu) +
+      "| size | model | training | fewest GPUs | strategy | recompute | batch | "
+      "largest | GiB | tokens/s a GPU |\n|---|---|---|---|---|---|---|---|---|---|\n";
   for (const TableAnswer& one : answers) {
     const TableQuestion& asked = one.question;
     if (asked.gpu != gpu) continue;

@@ -9,15 +9,15 @@
 
 namespace wmtp::run {
 
-inline constexpr std::int64_t kTableLength = 2048;   // tokens of a row
+inline constexpr std::int64_t kTableLength = 2048;  // tokens of a row
 inline constexpr std::int64_t kTableLoraRank = 16;  // on the attention
 
 struct TableQuestion {
-  std::string size;        // "7B", "< 1B"
-  std::string preset;      // "llama-2-7b"
-  bool lora = false;       // else everything is trained
-  std::string gpu;         // "h100"
-  int world = 1;           // nodes of eight
+  std::string size;    // "7B", "< 1B"
+  std::string preset;  // "llama-2-7b"
+  bool lora = false;   // else everything is trained
+  std::string gpu;     // "h100"
+  int world = 1;       // nodes of eight
 };
 
 struct TableAnswer {

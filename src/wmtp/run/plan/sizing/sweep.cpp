@@ -46,7 +46,7 @@ std::vector<std::string> split_values(std::string_view text) {
   return values;
 }
 
-std::string key_named(std::string_view name, std::string_view text) {
+std::string swept_key(std::string_view name, std::string_view text) {
   for (const ShortName& one : kShortNames)
     if (one.name == name) return std::string(one.key);
   if (config::schema().find(name)) return std::string(name);
@@ -55,10 +55,10 @@ std::string key_named(std::string_view name, std::string_view text) {
   for (const config::Row& row : config::schema().rows()) names.push_back(row.key);
   const auto guess = nearest(name, names, 3);
   names.resize(num_short);
-  refuse_sweep(text, fmt::format("there is no key {}", name),
-               guess ? fmt::format("did you mean {}?", *guess)
-                     : fmt::format("name a key of `wmtp validate --docs`, or {}",
-                                   fmt::join(names, ", ")));
+  refuse_sweep(
+      text, fmt::format("there is no key {}", name),
+      guess ? fmt::format("did you mean {}?", *guess)
+            : fmt::format("name a key of `wmtp validate --docs`, or {}", fmt::join(names, ", ")));
 }
 
 std::optional<int> ranks_of(const std::string& value) {
@@ -109,7 +109,7 @@ bool goes_before(const SweptRun& a, const SweptRun& b) {
 }
 
 // The next combination, the last axis fastest; false after the last.
-bool advance(std::vector<std::size_t>& places, const std::vector<SweepAxis>& axes) {
+bool next_combination(std::vector<std::size_t>& places, const std::vector<SweepAxis>& axes) {
   for (std::size_t a = axes.size(); a-- > 0;) {
     if (++places[a] < axes[a].values.size()) return true;
     places[a] = 0;
@@ -131,7 +131,7 @@ SweepAxis parse_axis(std::string_view text) {
     refuse_sweep(text, "has no values", "write KEY=a,b,c, as in --sweep batch_size=1,2,4");
   SweepAxis axis;
   axis.name = text.substr(0, equals);
-  axis.key = key_named(axis.name, text);
+  axis.key = swept_key(axis.name, text);
   axis.values = split_values(text.substr(equals + 1));
   for (const std::string& value : axis.values) {
     if (value.empty()) refuse_sweep(text, "one of its values is empty", "write KEY=a,b,c");
@@ -144,7 +144,8 @@ SweepAxis parse_axis(std::string_view text) {
 std::vector<SweptRun> sweep(RunSizer& sizer, const Candidate& base,
                             const std::vector<SweepAxis>& axes) {
   std::size_t count = 1;
-  for (const SweepAxis& axis : axes) count = std::min(count * axis.values.size(), std::size_t{1} << 40);
+  for (const SweepAxis& axis : axes)
+    count = std::min(count * axis.values.size(), std::size_t{1} << 40);
   if (count > kMostCombinations)
     throw Error(ErrorKind::config, "plan",
                 fmt::format("--sweep: {} combinations, the limit is {}", count, kMostCombinations),
@@ -156,7 +157,7 @@ std::vector<SweptRun> sweep(RunSizer& sizer, const Candidate& base,
     for (std::size_t a = 0; a < axes.size(); ++a) values.push_back(axes[a].values[places[a]]);
     const Candidate candidate = combination(base, axes, values);
     results.push_back(swept(sizer, candidate, std::move(values)));
-  } while (advance(places, axes));
+  } while (next_combination(places, axes));
   std::ranges::stable_sort(results, goes_before);
   if (!results.front().run)
     throw Error(ErrorKind::config, "plan",
