@@ -24,7 +24,8 @@ nlohmann::ordered_json report_of(const StepFlags& flags, StepBench& bench, const
   nlohmann::ordered_json fields{
       {"peer", "wmtp"},
       {"preset", flags.preset},
-      {"stage", flags.stage},
+      {"stage", flags.stage.name},
+      {"signals", flags.stage.signals},
       {"strategy", parallel::name_of(bench.model().runtime().options().strategy)},
       {"world", world},
       {"batch", flags.batch},
@@ -55,7 +56,9 @@ nlohmann::ordered_json report_of(const StepFlags& flags, StepBench& bench, const
   fields["state_gib"] =
       gib(bench.model().runtime().state_bytes() + bench.model().optimizer().state_bytes());
   fields["buffer_gib"] = gib(bench.model().runtime().buffer_bytes());
-  fields["plan_gib"] = gib(bench.planned_bytes());
+  const run::MemoryPlan plan = bench.memory_plan();
+  fields["plan_gib"] = gib(plan.total_bytes());
+  fields["plan_peak"] = plan.peak;
   fields["loss"] = measured.losses.back();
   fields["first_loss"] = measured.losses.front();
   fields["skipped_steps"] = measured.skipped;
@@ -64,7 +67,7 @@ nlohmann::ordered_json report_of(const StepFlags& flags, StepBench& bench, const
 }
 
 int bench_step(const cli::Session& session, const StepFlags& flags) {
-  if (flags.beside_uniform && flags.stage == "critic")
+  if (flags.beside_uniform && flags.stage.name == "critic")
     throw Error(ErrorKind::config, "bench", "--beside-uniform: a critic has no uniform step");
   keep_freed_host_memory();
   cli::RankRun run;
@@ -109,9 +112,15 @@ void add_bench_step(CLI::App& bench, cli::Session& session) {
       ->add_option("--rows", flags->rows,
                    "full: every token a target; mixed: lengths seq/8..seq, half prompt")
       ->check(CLI::IsMember({"full", "mixed"}));
-  command
-      ->add_option("--stage", flags->stage, "What is trained; signals of frozen models are given")
+  command->add_option("--stage", flags->stage.name, "What is trained")
       ->check(CLI::IsMember({"baseline", "critic", "verifiable", "rho1"}));
+  command
+      ->add_option("--signals", flags->stage.signals,
+                   "Where token weights come from: given with the batch, a frozen model of the "
+                   "same shape, or (verifiable) a value head on the trunk")
+      ->check(CLI::IsMember({"given", "model", "joint"}));
+  command->add_flag("--train-backbone", flags->stage.train_backbone,
+                    "A critic's trunk learns too; default: its value head alone");
   command->add_flag("--beside-uniform", flags->beside_uniform,
                     "A baseline step beside each step; over_uniform is the median ratio");
   command->add_option("--heads", flags->heads, "Prediction heads (0: the preset's)")

@@ -57,10 +57,12 @@ run::MemoryRequest memory_request(const StepFlags& flags, const BenchStage& stag
   request.frozen = options.frozen;
   request.heads = stage.predicts();
   if (options.value_head) request.value_head = options.value_head->type;
+  request.other = stage.frozen_request(options);
   request.parallel = options.parallel;
   request.world = world;
   request.recompute = options.transformer.recompute;
   request.tokens = static_cast<std::int64_t>(flags.batch) * flags.seq;
+  request.micro_batches = flags.accumulation;
   return request;
 }
 
@@ -125,8 +127,8 @@ Measured StepBench::run() {
   return measured;
 }
 
-std::int64_t StepBench::planned_bytes() const {
-  return run::plan_memory(memory_request(flags_, stage_, group_.world(), options_)).total_bytes();
+run::MemoryPlan StepBench::memory_plan() const {
+  return run::plan_memory(memory_request(flags_, stage_, group_.world(), options_));
 }
 
 void StepBench::steps(int pair, Measured& measured) {

@@ -14,7 +14,8 @@ namespace wmtp::bench {
 struct StepFlags {
   StrategyFlags strategy;
   std::string preset = "small", recompute = "none", device = "auto", dtype, rows = "full";
-  std::string backend = "auto", stage = "baseline", precision = "fp32";
+  std::string backend = "auto", precision = "fp32";
+  StageFlags stage;
   int batch = 4, seq = 512, steps = 10, warm = 2, heads = 0, accumulation = 1, threads = 0;
   int lora_rank = 0;  // 0: every parameter is trained
   double learning_rate = 1e-5, memory_gib = 0;
@@ -39,7 +40,7 @@ class StepBench {
   training::TrainableModel& model() { return model_; }
   const training::AssembleOptions& options() const { return options_; }
   const BenchStage& stage() const { return stage_; }
-  std::int64_t planned_bytes() const;  // of a rank, before the slack
+  run::MemoryPlan memory_plan() const;  // of a rank
 
  private:
   struct Timed {
@@ -54,7 +55,7 @@ class StepBench {
   void note_span(const models::SyntheticBatch& batch);
 
   StepFlags flags_;
-  BenchStage stage_, uniform_stage_{"baseline"};
+  BenchStage stage_, uniform_stage_{StageFlags{}};
   comm::ProcessGroupSession& group_;
   c10::Device device_;
   training::AssembleOptions options_;

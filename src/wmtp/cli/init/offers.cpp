@@ -63,10 +63,10 @@ std::vector<Offer> preset_offers() {
     const model::ModelConfig config = model::preset(name);
     const auto parameters = static_cast<double>(config.total_parameters());
     const bool billions = parameters >= 1e9;
-    offers.push_back(
-        {name, fmt::format("{:.4g} {} parameters, {} positions, {} prediction head{}",
-                           parameters / (billions ? 1e9 : 1e6), billions ? "billion" : "million",
-                           config.max_positions, config.n_future, config.n_future == 1 ? "" : "s")});
+    offers.push_back({name, fmt::format("{:.4g} {} parameters, {} positions, {} prediction head{}",
+                                        parameters / (billions ? 1e9 : 1e6),
+                                        billions ? "billion" : "million", config.max_positions,
+                                        config.n_future, config.n_future == 1 ? "" : "s")});
   }
   return offers;
 }

@@ -29,11 +29,16 @@ Fields memory_fields(const run::SizedRun& run) {
   Fields rows = Fields::array();
   for (const auto& row : run.plan.memory.rows)
     rows.push_back({{"what", row.what}, {"bytes", row.bytes}, {"on_host", row.on_host}});
-  return {{"needed_bytes", run.needed_bytes()},
+  Fields moments = Fields::array();
+  for (const auto& moment : run.plan.memory.moments)
+    moments.push_back({{"name", moment.name}, {"bytes", moment.bytes()}});
+  return {{"peak", run.plan.memory.peak},
+          {"needed_bytes", run.needed_bytes()},
           {"total_bytes", run.plan.memory.total_bytes()},
           {"limit_bytes", run.limit_bytes},
           {"host_bytes", run.host_bytes()},
-          {"rows", std::move(rows)}};
+          {"rows", std::move(rows)},
+          {"moments", std::move(moments)}};
 }
 
 // What tells one sized run from another.

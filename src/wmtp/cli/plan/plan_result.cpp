@@ -9,8 +9,9 @@
 namespace wmtp::cli {
 namespace {
 
+// Four digits, and no exponent where the number is large.
 std::string short_count(double value) {
-  return fmt::format("{:.4g}", value);
+  return value < 1000 ? fmt::format("{:.4g}", value) : fmt::format("{:.0f}", value);
 }
 
 std::string per_second(const std::optional<run::ExpectedSpeed>& speed) {
@@ -30,7 +31,9 @@ std::string batch_or_none(const std::optional<std::int64_t>& batch) {
 }
 
 ShownTable memory_table(const run::SizedRun& run) {
-  ShownTable table{"Memory of a rank", {{"part", false}, {"GiB"}}, {}};
+  ShownTable table{fmt::format("Memory of a rank at its peak: {}", run.plan.memory.peak),
+                   {{"part", false}, {"GiB"}},
+                   {}};
   for (const run::MemoryPlan::Row& row : run.plan.memory.rows)
     table.rows.push_back(
         {row.on_host ? row.what + ", in host memory" : row.what, gib_text(row.bytes)});
@@ -39,10 +42,18 @@ ShownTable memory_table(const run::SizedRun& run) {
   return table;
 }
 
+ShownTable moments_table(const run::SizedRun& run) {
+  ShownTable table{"Moments of a step", {{"moment", false}, {"GiB"}}, {}};
+  for (const run::MemoryPlan::Moment& moment : run.plan.memory.moments)
+    table.rows.push_back({moment.name, gib_text(moment.bytes())});
+  return table;
+}
+
 ShownTable choices_table(const std::vector<run::Choice>& choices) {
   ShownTable table{"The same run with one choice made otherwise (* as it is)",
                    {{"choice", false},
                     {"", false},
+                    {"recompute", false},
                     {"needs GiB"},
                     {"fits", false},
                     {"largest batch"},
@@ -50,6 +61,7 @@ ShownTable choices_table(const std::vector<run::Choice>& choices) {
                    {}};
   for (const run::Choice& one : choices)
     table.rows.push_back({one.group, one.name + (one.current ? " *" : ""),
+                          std::string(config::name_of(one.run.recompute())),
                           gib_text(one.run.needed_bytes()), yes_or_no(one.run.fits()),
                           batch_or_none(one.largest_batch), per_second(one.run.speed)});
   return table;
@@ -104,9 +116,9 @@ std::string memory_fact(const run::SizedRun& run) {
 std::vector<std::string> speed_facts(const PlanResult& result) {
   const run::ExpectedSpeed& speed = *result.run.speed;
   return {fmt::format("arithmetic: {:.4g} GFLOP a token", speed.model_flops_per_token / 1e9),
-          fmt::format("speed: {:.4g} tokens/s, {:.4g} a rank; {:.4g} s a step; MFU {:.3f} ({})",
-                      speed.tokens_per_s, speed.tokens_per_s_rank, speed.step_s, speed.mfu,
-                      result.rates_from),
+          fmt::format("speed: {} tokens/s, {} a rank; {:.4g} s a step; MFU {:.3f} ({})",
+                      short_count(speed.tokens_per_s), short_count(speed.tokens_per_s_rank),
+                      speed.step_s, speed.mfu, result.rates_from),
           "speed from: " + speed.basis};
 }
 
@@ -124,12 +136,12 @@ std::string time_fact(const PlanResult& result) {
 std::string choice_fact(const run::Chosen& chosen) {
   const run::SizedRun& run = chosen.run;
   return fmt::format(
-      "chosen: {}, recompute {}, {} rows x {} micro-batch{}: {:.4g} tokens/s, {:.2f} GiB ({} of {} "
+      "chosen: {}, recompute {}, {} rows x {} micro-batch{}: {} tokens/s, {:.2f} GiB ({} of {} "
       "settings fit)",
       config::name_of(run.config().distributed.fsdp.sharding_strategy),
       config::name_of(run.recompute()), run.batch_size(), run.accumulation,
-      run.accumulation == 1 ? "" : "es", run.speed->tokens_per_s, as_gib(run.needed_bytes()),
-      chosen.num_fitting, chosen.num_sized);
+      run.accumulation == 1 ? "" : "es", short_count(run.speed->tokens_per_s),
+      as_gib(run.needed_bytes()), chosen.num_fitting, chosen.num_sized);
 }
 
 std::vector<std::string> advice_facts(const run::FitAdvice& advice) {
@@ -195,7 +207,7 @@ std::vector<std::string> plan_facts(const PlanResult& result) {
 }
 
 std::vector<ShownTable> plan_tables(const PlanResult& result) {
-  std::vector<ShownTable> tables{memory_table(result.run)};
+  std::vector<ShownTable> tables{memory_table(result.run), moments_table(result.run)};
   if (result.advice) tables.push_back(advice_table(result));
   tables.push_back(choices_table(result.choices));
   if (!result.swept.empty()) tables.push_back(sweep_table(result));

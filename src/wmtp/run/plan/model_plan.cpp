@@ -96,6 +96,8 @@ MemoryRequest memory_request(const config::Config& config, const RunContext& con
   request.world = context.world;
   request.tokens = config.training.batch_size * config.dataset.max_length *
                    (config.data_sampling.use_pairwise ? 2 : 1);
+  request.micro_batches = config::accumulation_steps(config, context.world);
+  request.loss_chunk_rows = config.runtime.loss_chunk_rows;
   return request;
 }
 

@@ -13,7 +13,8 @@ config::LoadRequest preset_request(const PresetRun& run) {
       "experiment: {name: plan, stage: baseline}\n"
       "models: {policy: {path: micro}}\n"
       "dataset: {train: train.jsonl}\n"
-      "training: {learning_rate: 1e-5}\n";
+      "training: {learning_rate: 1e-5}\n"
+      "runtime: {cache_dir: cache}\n";  // which nobody writes to; the usual one asks for HOME
   request.defaults = "none";
   request.check_paths = false;
   request.overrides = {"models.policy.path=" + run.model,
