@@ -43,34 +43,42 @@ class Chooser {
   void look_at_usual() {
     for (const std::string& strategy : strategies_for(sizer_, base_.world()))
       for (const char* level : {"none", "light", "block"})
-        look_at_batches(base_.candidate.with(
+        look_at_settings(base_.candidate.with(
             {fmt::format("distributed.fsdp.sharding_strategy={}", strategy),
              fmt::format("distributed.fsdp.activation_checkpointing={}", level)}));
   }
 
-  std::optional<Chosen> result() && {
+  std::optional<Chosen> result() {
     const SizedRun* best = best_of(fitting_);
     if (!best) return std::nullopt;
-    return Chosen{*best, num_sized_, fitting_.size()};
+    Chosen chosen{sizer_.size(best->candidate), num_sized_, fitting_.size()};
+    sizer_.add_speed(chosen.run);
+    return chosen;
   }
 
  private:
+  // What the rules refuse is no choice: groups of a size that does not divide the ranks.
+  void look_at_settings(const Candidate& candidate) {
+    std::optional<SizedRun> settings;
+    try {
+      settings = sizer_.size(candidate);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::config) throw;
+      return;
+    }
+    look_at_batches(*settings);
+  }
+
   // More rows need more memory: the first size that does not fit is the last one looked at.
-  void look_at_batches(const Candidate& candidate) {
-    const auto sizes =
-        options_.any_samples ? doublings(1 << 16) : divisors(base_.samples_per_rank());
-    for (const std::int64_t batch : sizes) {
-      SizedRun run = sizer_.size(candidate.with(overrides_for(batch)));
+  void look_at_batches(const SizedRun& settings) {
+    const std::int64_t samples = base_.samples_per_rank();
+    for (const std::int64_t batch : options_.any_samples ? doublings(1 << 16) : divisors(samples)) {
+      SizedRun run = sizer_.resized(settings, batch, options_.any_samples ? 1 : samples / batch);
       ++num_sized_;
       if (!run.fits()) return;
       sizer_.add_speed(run);
       fitting_.push_back(std::move(run));
     }
-  }
-
-  std::vector<std::string> overrides_for(std::int64_t batch) const {
-    if (!options_.any_samples) return batch_overrides(base_, batch);
-    return {fmt::format("training.batch_size={}", batch)};
   }
 
   RunSizer& sizer_;
@@ -99,7 +107,7 @@ std::optional<Chosen> choose(RunSizer& sizer, const SizedRun& base, const Choose
     chooser.look_at_usual();
   else
     chooser.look_at_axes();
-  return std::move(chooser).result();
+  return chooser.result();
 }
 
 }  // namespace wmtp::run

@@ -152,12 +152,32 @@ SizedRun RunSizer::size(const Candidate& candidate) {
   SizedRun run;
   run.candidate = candidate;
   run.resolved = config::load_config(request);
-  run.accumulation = config::accumulation_steps(run.config(), candidate.world);
-  const RunContext context = context_of(run.config(), candidate.world);
+  plan(run);
+  return run;
+}
+
+SizedRun RunSizer::resized(const SizedRun& run, std::int64_t batch_size,
+                           std::int64_t accumulation) {
+  SizedRun other;
+  other.resolved = run.resolved;
+  config::Training& training = other.resolved.config.training;
+  training.batch_size = batch_size;
+  std::vector<std::string> overrides{fmt::format("training.batch_size={}", batch_size)};
+  if (!training.global_batch_size) {
+    training.gradient_accumulation_steps = accumulation;
+    overrides.push_back(fmt::format("training.gradient_accumulation_steps={}", accumulation));
+  }
+  other.candidate = run.candidate.with(std::move(overrides));
+  plan(other);
+  return other;
+}
+
+void RunSizer::plan(SizedRun& run) {
+  run.accumulation = config::accumulation_steps(run.config(), run.world());
+  const RunContext context = context_of(run.config(), run.world());
   run.ranks_of_node = context.local_world;
   run.limit_bytes = context.memory_bytes;
-  run.plan = plan_anyway(run.config(), context, models_for(candidate, run.config(), context));
-  return run;
+  run.plan = plan_anyway(run.config(), context, models_for(run.candidate, run.config(), context));
 }
 
 void RunSizer::add_speed(SizedRun& run) {

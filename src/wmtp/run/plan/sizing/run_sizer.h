@@ -60,6 +60,9 @@ class RunSizer {
   // Its memory. ConfigError for what the rules of the configuration refuse, Error config for what
   // plan_model does, a model that is too large excepted.
   SizedRun size(const Candidate& candidate);
+  // `run` with micro-batches of so many rows, `accumulation` of them a step, sooner than size()
+  // does it: the rules are not asked, and resolved.keys stay those of `run`.
+  SizedRun resized(const SizedRun& run, std::int64_t batch_size, std::int64_t accumulation);
   void add_speed(SizedRun& run);
   // The largest training.batch_size that fits, all else as in `run`; nothing where 1 does not. No
   // more than `most`.
@@ -69,6 +72,7 @@ class RunSizer {
   const SizingPlace& place() const { return place_; }
 
  private:
+  void plan(SizedRun& run);
   const OpenedModels& models_for(const Candidate& candidate, const config::Config& config,
                                  const RunContext& context);
   RunContext context_of(const config::Config& config, int world) const;
