@@ -11,8 +11,6 @@
 namespace wmtp::cli {
 namespace {
 
-constexpr double kCalibrationSeconds = 2;
-
 c10::Device device_here(const config::Config& config) {
   const comm::LaunchEnv launch;
   try {
@@ -84,8 +82,9 @@ const run::DeviceModel& PlanDevice::rates_of(int ranks_of_node) {
   launch.world = launch.local_world = ranks_of_node;
   const int threads = comm::choose_threads(launch, threads_, comm::affinity_cores());
   log::info("plan", "measuring the rates of {} thread{} of this machine for {} s", threads,
-            threads == 1 ? "" : "s", kCalibrationSeconds);
-  return calibrated_.emplace(ranks_of_node, run::calibrate_cpu(threads, kCalibrationSeconds))
+            threads == 1 ? "" : "s", run::kCalibrationS);
+  return calibrated_
+      .emplace(ranks_of_node, run::calibrate_cpu(threads, run::kCalibrationS, ranks_of_node))
       .first->second;
 }
 

@@ -52,8 +52,8 @@ void set_learning(const layout::UnitSpec& unit, BlockWork& work) {
     const layout::ParamSpec& param = unit.params[p];
     if (param.name.ends_with(kMatrix) && param.trained) work.learns = true;
     if (!param.name.ends_with(kA)) continue;
-    const bool on_rows = param.name.find("mlp.") != param.name.npos ||
-                         param.name.find("o_proj") != param.name.npos;
+    const bool on_rows =
+        param.name.find("mlp.") != param.name.npos || param.name.find("o_proj") != param.name.npos;
     work.adapters.push_back({.inputs = static_cast<double>(param.shape[1]),
                              .outputs = static_cast<double>(unit.params.at(p + 1).shape[0]),
                              .rank = static_cast<double>(param.shape[0]),

@@ -4,8 +4,11 @@
 
 namespace wmtp::run {
 
-// `threads`: of a rank, which the measurement computes with. BLOCKS for about `seconds`. Sets the
-// calling process's number of threads and restores it.
-DeviceModel calibrate_cpu(int threads, double seconds = 2.0);
+inline constexpr double kCalibrationS = 2;
+
+// `threads`: of a rank. `ranks`: on this machine, computing at the same time; the measurement does
+// as they will. BLOCKS for about `seconds`, longer on a machine that is slow or busy. Sets the
+// number of threads of the process and restores it.
+DeviceModel calibrate_cpu(int threads, double seconds = kCalibrationS, int ranks = 1);
 
 }  // namespace wmtp::run

@@ -1,6 +1,6 @@
 // What a device does of a training step: one row for each GPU that `wmtp plan` knows, and the CPU.
-// The H200's rates are measured ones (benchmarks/gpu.md); of other GPUs only the published peaks are
-// known, and the parts of their peaks that they reach are taken to be the H200's.
+// The H200's rates are measured ones (benchmarks/gpu.md); of other GPUs only the published peaks
+// are known, and the parts of their peaks that they reach are taken to be the H200's.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -16,38 +16,38 @@ namespace wmtp::run {
 
 // What moves memory and computes little. A rate counts the bytes that must move.
 enum class Pass {
-  norm,              // with the residual sum
+  norm,  // with the residual sum
   norm_backward,
   rope,
   rope_backward,
-  qk_rope,           // with the norm of q and k
+  qk_rope,  // with the norm of q and k
   qk_rope_backward,
   swiglu,
   swiglu_backward,
-  cross_entropy,     // over the logits, both ways
-  copy,              // and zeroing, casts, gathers of rows
+  cross_entropy,  // over the logits, both ways
+  copy,           // and zeroing, casts, gathers of rows
   grad_norm,
   adamw,
-  adamw_rounded,     // bf16 masters and moments
+  adamw_rounded,  // bf16 masters and moments
   count_
 };
 inline constexpr std::size_t kNumPasses = static_cast<std::size_t>(Pass::count_);
 
 struct DeviceModel {
-  std::string name;   // "h200", "cpu"
-  std::string title;  // "NVIDIA H200"
+  std::string name;               // "h200", "cpu"
+  std::string title;              // "NVIDIA H200"
   double memory_bytes = 0;        // of one device; 0: the machine's is asked for (cpu)
   double peak_flops = 0;          // dense, of the compute dtype: bf16 on a GPU, fp32 on a CPU
   double memory_bytes_per_s = 0;  // at best
 
-  RateCurve products;            // flops/s of a matrix product, by its least extent
-  RateCurve full_products;       // the same in fp32
-  RateCurve attention_forward;   // flops/s (flops.h), by the span
-  RateCurve attention_backward;  // the same; the backward counts twice the forward
+  RateCurve products;                        // flops/s of a matrix product, by its least extent
+  RateCurve full_products;                   // the same in fp32
+  RateCurve attention_forward;               // flops/s (flops.h), by the span
+  RateCurve attention_backward;              // the same; the backward counts twice the forward
   std::array<RateCurve, kNumPasses> passes;  // bytes/s, by the bytes of a call
-  double call_s = 0;       // of an operation, on top of what its rates say
+  double call_s = 0;                         // of an operation, on top of what its rates say
   double host_call_s = 0;  // of the host for an operation; a device that waits for it is idle
-  double busy = 1;         // the part of a step that its operations fill
+  RateCurve busy;          // the part of a step that its operations fill, by the model's width
 
   LinkModel in_node, between_nodes;  // a ring's, of one rank
   int devices_per_node = 8;

@@ -43,13 +43,13 @@ StepModel step_of(const SpeedRequest& request, const DeviceModel& device, const 
   for (const UnitWork& unit : work.units)
     step.units.push_back({.gather_bytes = unit.gather_bytes,
                           .reduce_bytes = unit.reduce_bytes,
-                          .forward_s = unit.forward.elapsed(device),
-                          .backward_s = unit.backward.elapsed(device),
+                          .forward_s = unit.forward.elapsed(device, work.width),
+                          .backward_s = unit.backward.elapsed(device, work.width),
                           .kept = unit.kept,
                           .head = unit.head});
-  step.units.front().forward_s += work.frozen.elapsed(device);
-  step.loss_s = work.loss.elapsed(device) + work.value.elapsed(device);
-  step.update_s = work.update.elapsed(device);
+  step.units.front().forward_s += work.frozen.elapsed(device, work.width);
+  step.loss_s = work.loss.elapsed(device, work.width) + work.value.elapsed(device, work.width);
+  step.update_s = work.update.elapsed(device, work.width);
   set_links({.node = device.in_node,
              .network = device.between_nodes,
              .ranks_per_node = request.ranks_per_node},
@@ -57,7 +57,7 @@ StepModel step_of(const SpeedRequest& request, const DeviceModel& device, const 
   return step;
 }
 
-// Seconds of a step by what they are; what is left of `computing` are gaps.
+// Seconds of a step by what they are; what is left are gaps.
 std::vector<ExpectedSpeed::Part> parts_of(const StepWork& work, const DeviceModel& device,
                                           double micro_batches, const StepPrediction& step) {
   OperationSeconds model = work.loss;
@@ -65,20 +65,23 @@ std::vector<ExpectedSpeed::Part> parts_of(const StepWork& work, const DeviceMode
     model += unit.forward;
     model += unit.backward;
   }
-  model = model * micro_batches;
+  // Where steps were measured to be faster than their operations one by one, these are too.
+  model = model * (micro_batches / std::max(1.0, device.busy.at(work.width)));
   std::vector<ExpectedSpeed::Part> parts{
       {"matrix products", model.products},
       {"attention", model.attention},
       {"element-wise passes", model.passes},
-      {"frozen model", work.frozen.elapsed(device) * micro_batches},
-      {"value head", work.value.elapsed(device) * micro_batches},
-      {"update", work.update.elapsed(device)},
+      {"frozen model", work.frozen.elapsed(device, work.width) * micro_batches},
+      {"value head", work.value.elapsed(device, work.width) * micro_batches},
+      {"update", work.update.elapsed(device, work.width)},
       {"waiting for other ranks", step.gather_wait_s + step.reduce_wait_s + step.cross_wait_s},
       {"communication beside computation", step.slowed_s}};
   double sum = 0;
   for (const ExpectedSpeed::Part& part : parts) sum += part.seconds;
   parts.push_back({"between operations", std::max(0.0, step.step_s - sum)});
-  std::erase_if(parts, [](const ExpectedSpeed::Part& part) { return part.seconds <= 0; });
+  std::erase_if(parts, [&step](const ExpectedSpeed::Part& part) {
+    return part.seconds <= 1e-9 * step.step_s;
+  });
   return parts;
 }
 
@@ -93,8 +96,7 @@ ExpectedSpeed expected_speed(const SpeedRequest& wanted, const DeviceModel& devi
       predict_step(step_of(request, device, work, sharding_of(shape, group)));
   ExpectedSpeed speed;
   speed.step_s = step.step_s;
-  speed.tokens_per_s_rank =
-      static_cast<double>(shape.tokens) * request.micro_batches / step.step_s;
+  speed.tokens_per_s_rank = static_cast<double>(shape.tokens) * request.micro_batches / step.step_s;
   speed.tokens_per_s = speed.tokens_per_s_rank * shape.world;
   speed.model_flops_per_token = model_flops_per_token(shape, request.span);
   speed.mfu = speed.model_flops_per_token * speed.tokens_per_s_rank / device.peak_flops;

@@ -10,9 +10,9 @@
 namespace wmtp::run {
 
 struct SpeedRequest {
-  MemoryRequest shape;  // its tokens are those of a micro-batch on one rank
-  int micro_batches = 1;         // of a step, on each rank
-  double span = 0;               // mean attention span (flops.h); 0: that of one row of shape.tokens
+  MemoryRequest shape;    // its tokens are those of a micro-batch on one rank
+  int micro_batches = 1;  // of a step, on each rank
+  double span = 0;        // mean attention span (flops.h); 0: that of one row of shape.tokens
   double targets_per_token = 0;  // of all heads together; 0: every token is a target of every head
   int ranks_per_node = 0;        // 0: as many as the device has in a node
 };
@@ -23,7 +23,7 @@ struct ExpectedSpeed {
     double seconds = 0;  // of a step
   };
   double step_s = 0;
-  double tokens_per_s = 0;       // of all ranks
+  double tokens_per_s = 0;  // of all ranks
   double tokens_per_s_rank = 0;
   double model_flops_per_token = 0;  // as MFU counts them (run_flops.h)
   double mfu = 0;

@@ -43,7 +43,7 @@ DeviceModel h200() {
                       {Pass::adamw, 4.25e12},
                       {Pass::adamw_rounded, 3.16e12}});
   device.call_s = 2e-6;
-  device.host_call_s = 15e-6;
+  device.host_call_s = 20e-6;
   device.busy = 0.88;
   device.in_node = link(3600, 0.80, 2);        // NVLink 4
   device.between_nodes = link(3200, 0.90, 5);  // InfiniBand NDR 400, eight cards
@@ -64,8 +64,10 @@ struct Published {
 std::vector<Published> published() {
   return {
       {"h100", "NVIDIA H100 SXM", 79.6, 989, 67, 3.35, link(3600, .80, 2), link(3200, .90, 5)},
-      {"a100-80", "NVIDIA A100 80GB", 79.3, 312, 19.5, 2.04, link(2400, .80, 2), link(1600, .90, 5)},
-      {"a100-40", "NVIDIA A100 40GB", 39.5, 312, 19.5, 1.56, link(2400, .80, 2), link(1600, .90, 5)},
+      {"a100-80", "NVIDIA A100 80GB", 79.3, 312, 19.5, 2.04, link(2400, .80, 2),
+       link(1600, .90, 5)},
+      {"a100-40", "NVIDIA A100 40GB", 39.5, 312, 19.5, 1.56, link(2400, .80, 2),
+       link(1600, .90, 5)},
       {"b200", "NVIDIA B200", 178, 2250, 75, 8.0, link(7200, .80, 2), link(3200, .90, 5)},
       {"l40s", "NVIDIA L40S", 44.4, 362, 91.6, 0.864, link(256, .70, 5), link(400, .90, 5)},
       {"rtx4090", "NVIDIA GeForce RTX 4090", 23.5, 165, 82.6, 1.008, link(256, .45, 10),

@@ -16,9 +16,9 @@ OperationSeconds OperationSeconds::operator*(double times) const {
   return {products * times, attention * times, passes * times, calls * times};
 }
 
-double OperationSeconds::elapsed(const DeviceModel& device) const {
+double OperationSeconds::elapsed(const DeviceModel& device, double model_width) const {
   const double computing = products + attention + passes + calls * device.call_s;
-  return std::max(computing / device.busy, calls * device.host_call_s);
+  return std::max(computing / device.busy.at(model_width), calls * device.host_call_s);
 }
 
 const RateCurve& OperationCosts::products() const {

@@ -11,7 +11,7 @@ struct OperationSeconds {
   OperationSeconds& operator+=(const OperationSeconds& other);
   OperationSeconds operator*(double times) const;
   // From the first operation to the last.
-  double elapsed(const DeviceModel& device) const;
+  double elapsed(const DeviceModel& device, double model_width) const;
 };
 
 class OperationCosts {

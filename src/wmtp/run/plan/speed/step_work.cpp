@@ -49,8 +49,10 @@ class StepWriter {
 };
 
 BlockWork StepWriter::block_of(const layout::UnitSpec& spec, bool head) const {
-  BlockWork work{
-      .model = shape_.model, .tokens = tokens_, .rows = head ? rows_ : tokens_, .span = request_.span};
+  BlockWork work{.model = shape_.model,
+                 .tokens = tokens_,
+                 .rows = head ? rows_ : tokens_,
+                 .span = request_.span};
   set_learning(spec, work);
   work.drops_out = shape_.lora && shape_.lora->dropout > 0;
   return work;
@@ -192,6 +194,7 @@ StepWork StepWriter::write() {
     add_head(head);
     work.loss = head.sum();
   }
+  work.width = width;
   work.frozen = frozen_model();
   work.update = update(work.units);
   return work;

@@ -21,6 +21,7 @@ struct StepWork {
   OperationSeconds frozen;      // the model beside it
   OperationSeconds value;       // the value head
   OperationSeconds update;      // of a step
+  double width = 0;             // of the model
 };
 
 // `group`: ranks that hold every unit together.
