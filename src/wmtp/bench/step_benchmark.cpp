@@ -9,7 +9,11 @@
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
 #include "wmtp/model/presets.h"
+#include "wmtp/run/profile/step_profile.h"
+#include "wmtp/run/profile/time_table.h"
+#include "wmtp/storage/atomic_file.h"
 #include "wmtp/tensor/cuda_plugin.h"
+#include "wmtp/tensor/profile_scope.h"
 #include "wmtp/training/objectives/baseline.h"
 
 namespace wmtp::bench {
@@ -123,6 +127,21 @@ Measured StepBench::run() {
   for (int i = 0; i < flags_.steps; ++i) steps(i, measured);
   measured.span = squares_ / static_cast<double>(tokens_);
   return measured;
+}
+
+void StepBench::profile(const std::filesystem::path& trace) {
+  Measured ignored;
+  run::Profiler profiler(device_);
+  {
+    const ProfileScope scope(run::kStepScope, step_ + 1);
+    steps(0, ignored);
+  }
+  const auto spans = profiler.finish(trace, storage::AtomicFile::kPublic);
+  if (group_.rank() != 0) return;
+  tracking::ProfileSummary summary = run::time_table(spans, {step_, step_});
+  summary.world = group_.world();
+  summary.device = device_.is_cuda() ? "cuda" : "cpu";
+  run::tell_profile(summary);
 }
 
 std::int64_t StepBench::planned_bytes() const {

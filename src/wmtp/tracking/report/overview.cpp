@@ -60,6 +60,7 @@ OrderedJson run_json(const RunData& run) {
               {"best", best},
               {"paths", OrderedJson(std::map(run.paths.begin(), run.paths.end()))},
               {"notices", run.notices},
+              {"profile", run.profile ? to_json(*run.profile) : OrderedJson(nullptr)},
               {"series", series}});
   return out;
 }
@@ -118,6 +119,8 @@ std::string report_text(const std::vector<RunData>& runs, bool color) {
       out += fmt::format("{}: step {}: {}\n", run.name, event.step, visible(event.text));
     for (const std::string& notice : run.notices) out += notice + "\n";
   }
+  for (const RunData& run : runs)
+    if (run.profile) out += fmt::format("\n{}: {}", run.name, profile_text(*run.profile, color));
   std::vector<std::string> header{"metric"};
   std::map<std::string, std::vector<std::string>> rows;
   for (std::size_t i = 0; i < runs.size(); ++i) {

@@ -10,6 +10,7 @@
 #include "wmtp/tracking/report/curves.h"
 #include "wmtp/tracking/report/findings_html.h"
 #include "wmtp/tracking/report/overview.h"
+#include "wmtp/tracking/report/profile_html.h"
 #include "wmtp/tracking/report/sample_html.h"
 #include "wmtp/tracking/report/style.h"
 
@@ -141,6 +142,7 @@ std::string run_html(const RunData& run) {
   }
   if (!run.notices.empty())
     out += details(fmt::format("Notices: {}", run.notices.size()), list_html(run.notices), true);
+  if (run.profile) out += details("Profile", profile_html(*run.profile), true);
   if (!run.paths.empty()) out += details("Written", rows_html(run.paths), true);
   if (!run.environment.empty()) out += details("Environment", rows_html(run.environment), false);
   if (!run.config_yaml.empty())

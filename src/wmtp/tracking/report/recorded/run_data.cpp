@@ -211,6 +211,8 @@ RunData read_run(const std::filesystem::path& folder) {
   read_config(run);
   read_summary(run);
   read_starts(run);
+  if (const auto file = profile_file(folder); std::filesystem::exists(file))
+    run.profile = read_profile(file);
   find_best(run);
   if (run.stage.empty() && !run.samples.empty()) run.stage = run.samples.front().stage;
   return run;
