@@ -4,6 +4,7 @@
 
 #include "wmtp/bench/bench.h"
 #include "wmtp/bench/step_benchmark.h"
+#include "wmtp/cli/logging/kineto_log.h"
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/core/error.h"
 #include "wmtp/run/plan/speed/calibrate.h"
@@ -93,6 +94,13 @@ void add_expected(const StepBench& bench, const Measured& measured, const run::D
     fields["expected_s"][part.what] = part.seconds;
 }
 
+// trace.json; of several ranks trace_rank_0.json and so on.
+std::filesystem::path trace_of_rank(const std::filesystem::path& file, int rank, int world) {
+  if (world == 1) return file;
+  return file.parent_path() /
+         fmt::format("{}_rank_{}{}", file.stem().string(), rank, file.extension().string());
+}
+
 int bench_step(const cli::Session& session, const StepFlags& flags) {
   if (flags.beside_uniform && flags.stage.name == "critic")
     throw Error(ErrorKind::config, "bench", "--beside-uniform: a critic has no uniform step");
@@ -102,6 +110,7 @@ int bench_step(const cli::Session& session, const StepFlags& flags) {
   run.allow_shared_gpu = flags.shared_gpu;
   run.options.device = cli::choose_device(run.launch, {flags.device, flags.shared_gpu});
   run.options.backend = flags.backend;
+  if (!flags.profile.empty()) cli::quiet_kineto(run.options.device);
   const int threads = cli::set_threads(run.launch, flags.threads);
   const c10::Device device = run.options.device;
   return cli::run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
@@ -114,6 +123,8 @@ int bench_step(const cli::Session& session, const StepFlags& flags) {
     auto fields = report_of(flags, bench, measured, device, group.world(), base_bytes);
     if (expecting) add_expected(bench, measured, *expecting, fields);
     if (group.rank() == 0) cli::emit_json("result", fields);
+    if (!flags.profile.empty())
+      bench.profile(trace_of_rank(flags.profile, group.rank(), group.world()));
     return 0;
   });
 }
@@ -186,6 +197,11 @@ void add_bench_step(CLI::App& bench, cli::Session& session) {
       ->check(CLI::IsMember({"fp32", "bf16_sr"}));
   command->add_flag("--expect", flags->expect,
                     "Also the tokens/s that `wmtp plan` expects, after 2 s of calibration");
+  command
+      ->add_option("--profile", flags->profile,
+                   "Record one step after the timed ones: a Chrome trace, and a table of what took "
+                   "the time")
+      ->type_name("FILE");
   command->add_flag("--cpu-offload", flags->offload, "Shards and optimizer in host memory");
   command->callback([&session, flags] {
     session.run = [&session, flags] { return bench_step(session, *flags); };

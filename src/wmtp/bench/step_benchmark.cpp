@@ -10,7 +10,11 @@
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
 #include "wmtp/model/presets.h"
+#include "wmtp/run/profile/step_profile.h"
+#include "wmtp/run/profile/time_table.h"
+#include "wmtp/storage/atomic_file.h"
 #include "wmtp/tensor/cuda_plugin.h"
+#include "wmtp/tensor/profile_scope.h"
 #include "wmtp/training/objectives/baseline.h"
 
 namespace wmtp::bench {
@@ -141,6 +145,21 @@ run::SpeedRequest StepBench::speed_request(const Measured& measured) const {
   request.span = measured.span;
   request.targets_per_token = measured.targets_per_token;
   return request;
+}
+
+void StepBench::profile(const std::filesystem::path& trace) {
+  Measured ignored;
+  run::Profiler profiler(device_);
+  {
+    const ProfileScope scope(run::kStepScope, step_ + 1);
+    steps(0, ignored);
+  }
+  const auto spans = profiler.finish(trace, storage::AtomicFile::kPublic);
+  if (group_.rank() != 0) return;
+  tracking::ProfileSummary summary = run::time_table(spans, {step_, step_});
+  summary.world = group_.world();
+  summary.device = device_.is_cuda() ? "cuda" : "cpu";
+  run::tell_profile(summary);
 }
 
 void StepBench::steps(int pair, Measured& measured) {

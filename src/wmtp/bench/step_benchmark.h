@@ -1,5 +1,6 @@
 // Training steps on random weights and tokens, timed: what `wmtp bench step` runs.
 #pragma once
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,7 +16,7 @@ namespace wmtp::bench {
 struct StepFlags {
   StrategyFlags strategy;
   std::string preset = "small", recompute = "none", device = "auto", dtype, rows = "full";
-  std::string backend = "auto", precision = "fp32";
+  std::string backend = "auto", precision = "fp32", profile;
   StageFlags stage;
   int batch = 4, seq = 512, steps = 10, warm = 2, heads = 0, accumulation = 1, threads = 0;
   int lora_rank = 0;  // 0: every parameter is trained
@@ -39,6 +40,9 @@ class StepBench {
   StepBench(const StepFlags& flags, comm::ProcessGroupSession& group, c10::Device device);
 
   Measured run();  // COLLECTIVE
+  // COLLECTIVE, BLOCKS. One step more, whose trace of this rank goes to the file; rank 0 shows the
+  // table. Error io where it cannot be written.
+  void profile(const std::filesystem::path& trace);
 
   training::TrainableModel& model() { return model_; }
   const training::AssembleOptions& options() const { return options_; }

@@ -17,6 +17,14 @@ namespace {
   throw Error(ErrorKind::config, "model", fact, hint);
 }
 
+void require_reproducible(const config::Config& config, c10::Device device) {
+  if (config.runtime.deterministic && !device.is_cpu())
+    refuse(fmt::format("runtime.deterministic: true on {}, but attention's backward adds there in "
+                       "any order: a rerun has other bits",
+                       device.is_cuda() ? "a GPU" : device.str()),
+           "set false, or runtime.device: cpu; the reproducible form of it is not there yet");
+}
+
 void tell_groups(const parallel::ParallelOptions& options, int world) {
   if (options.strategy != parallel::Strategy::hybrid_shard) return;
   const parallel::Placement place = parallel::placement_of(options, 0, world);
@@ -156,6 +164,7 @@ ModelPlan plan_model(const config::Config& config, const RunContext& context) {
 
 ModelPlan plan_model(const config::Config& config, const RunContext& context,
                      const OpenedModels& opened) {
+  require_reproducible(config, context.device);
   ModelPlan plan;
   const models::BaseSource& base = opened.base;
   const models::ModelSource& source = base.source;

@@ -105,6 +105,7 @@ OrderedJson run_json(const RunData& run) {
               {"links", links_json(run)},
               {"paths", OrderedJson(std::map(run.paths.begin(), run.paths.end()))},
               {"notices", run.notices},
+              {"profile", run.profile ? to_json(*run.profile) : OrderedJson(nullptr)},
               {"series", series}});
   return out;
 }
@@ -191,6 +192,8 @@ std::string report_text(const std::vector<RunData>& runs, bool color) {
     if (!data_cells(run).empty())
       out += (runs.size() > 1 ? "\n" + run.name + "\n" : "\n") + data.text(color);
   }
+  for (const RunData& run : runs)
+    if (run.profile) out += fmt::format("\n{}: {}", run.name, profile_text(*run.profile, color));
   std::vector<std::string> header{"metric"};
   std::map<std::string, std::vector<std::string>> rows;
   for (std::size_t i = 0; i < runs.size(); ++i) {

@@ -12,6 +12,7 @@
 #include "wmtp/tracking/report/findings_html.h"
 #include "wmtp/tracking/report/html_parts.h"
 #include "wmtp/tracking/report/overview.h"
+#include "wmtp/tracking/report/profile_html.h"
 #include "wmtp/tracking/report/sample_html.h"
 #include "wmtp/tracking/report/style.h"
 
@@ -83,6 +84,7 @@ std::string run_html(const RunData& run) {
     out +=
         details_html(fmt::format("Notices: {}", run.notices.size()), list_html(run.notices), true);
   if (!run.links.empty()) out += details_html("Elsewhere", links_html(run.links), true);
+  if (run.profile) out += details_html("Profile", profile_html(*run.profile), true);
   if (!run.paths.empty()) out += details_html("Written", pairs_html(run.paths), true);
   if (!run.environment.empty())
     out += details_html("Environment", pairs_html(run.environment), false);

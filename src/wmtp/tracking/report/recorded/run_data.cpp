@@ -274,6 +274,8 @@ RunData read_run(const std::filesystem::path& folder) {
   read_starts(run);
   read_last_exit(run);
   run.links = recorded_links(run);
+  if (const auto file = profile_file(folder); std::filesystem::exists(file))
+    run.profile = read_profile(file);
   find_best(run);
   if (run.stage.empty() && !run.samples.empty()) run.stage = run.samples.front().stage;
   return run;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "wmtp/core/json.h"
+#include "wmtp/tracking/profile_summary.h"
 #include "wmtp/tracking/run_files.h"
 #include "wmtp/tracking/sample_view.h"
 
@@ -62,7 +63,8 @@ struct RunData {
   std::vector<std::pair<std::string, std::string>> environment = {};
   std::vector<DecodedSample> samples = {};
   std::vector<Histogram> histograms = {};
-  std::vector<std::string> notices = {};  // what was left out
+  std::optional<ProfileSummary> profile = {};  // where one was taken
+  std::vector<std::string> notices = {};       // what was left out
 
   const Series* find(const std::string& metric) const;
   std::optional<double> last(const std::string& metric) const;
