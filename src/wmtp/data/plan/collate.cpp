@@ -112,6 +112,11 @@ HostBatch collate(const MicroBatchPlan& plan, const CollateOptions& options,
   return batch;
 }
 
+std::size_t num_batch_tokens(const MicroBatchPlan& plan, const CollateOptions& options,
+                             std::uint32_t max_length) {
+  return shape_of(plan, options, max_length).num_tokens;
+}
+
 std::uint64_t BatchCost::with(std::span<const Sequence> sample, std::uint64_t& docs,
                               std::uint64_t& tokens, std::uint64_t& longest) const {
   docs = num_docs_ + sample.size(), tokens = num_tokens_, longest = longest_;
