@@ -1,7 +1,7 @@
 #!/bin/bash
 # Makes dist/wmtp-<version>-linux-x86_64/, a folder that runs anywhere torch 2.11.0 is installed:
 #   bin/wmtp  bin/wmtp-bench, lib/libwmtp_cuda.so (if built)  lib/*.so (ours)  lib/site-packages -> the target's  link-torch.sh
-#   share/wmtp/configs
+#   share/wmtp/configs  share/man/man1  completion scripts below share/, where bash, zsh and fish look for them
 # --build DIR          build folder to take from (build)
 # --out DIR            where to put the folder (dist)
 # --site-packages DIR  makes the link now; else run link-torch.sh on the target
@@ -75,6 +75,11 @@ done
 cp LICENSE README.md "$stage/"
 mkdir -p "$stage/share/wmtp"
 cp -r configs "$stage/share/wmtp/"  # defaults.yaml is the layer below a configuration that has none beside it
+mkdir -p "$stage"/share/{man/man1,bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
+"$build/bin/wmtp" completion man --out "$stage/share/man/man1" > /dev/null
+"$build/bin/wmtp" completion bash > "$stage/share/bash-completion/completions/wmtp"
+"$build/bin/wmtp" completion zsh > "$stage/share/zsh/site-functions/_wmtp"
+"$build/bin/wmtp" completion fish > "$stage/share/fish/vendor_completions.d/wmtp.fish"
 cp packaging/link-torch.sh "$stage/"
 [ -z "$site_packages" ] || ln -s "$site_packages" "$stage/lib/site-packages"
 

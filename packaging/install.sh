@@ -1,6 +1,7 @@
 #!/bin/bash
 # Installs the program below a prefix: PREFIX/lib/wmtp (a bundle, see bundle.sh, linked to the LibTorch of the build) and
-# links to its programs in PREFIX/bin. An older installation there is replaced.
+# links to its programs in PREFIX/bin, to man pages and completion scripts in PREFIX/share. An older installation there is
+# replaced.
 # --build DIR   build folder to take from (build)
 # --prefix DIR  where to (~/.local)
 set -euo pipefail
@@ -27,5 +28,11 @@ home=$prefix/lib/wmtp
 rm -rf "$home"
 mv "$stage"/wmtp-* "$home"
 for program in "$home"/bin/*; do ln -sf "../lib/wmtp/bin/$(basename "$program")" "$prefix/bin/"; done
+# Pages of commands that an older version had, whose targets are gone.
+[ ! -d "$prefix/share/man/man1" ] || find "$prefix/share/man/man1" -name 'wmtp*.1' -xtype l -delete
+(cd "$home/share" && find man bash-completion zsh fish -type f) | while read -r file; do
+  mkdir -p "$prefix/share/$(dirname "$file")"
+  ln -srf "$home/share/$file" "$prefix/share/$file"
+done
 echo "[install] $prefix/bin/wmtp"
 case :$PATH: in *:"$prefix/bin":*) ;; *) echo "[install] $prefix/bin is not in PATH" ;; esac

@@ -43,6 +43,9 @@ def test_link_torch_refuses_a_python_without_torch(bundle):
 
 def test_an_installation_runs_from_its_prefix_with_its_own_libraries_and_defaults(tmp_path):
     words = [ROOT / "packaging/install.sh", "--build", BUILD, "--prefix", tmp_path / "a b"]
+    pages = tmp_path / "a b/share/man/man1"
+    pages.mkdir(parents=True)
+    (pages / "wmtp-gone.1").symlink_to("../../../lib/wmtp/share/man/man1/wmtp-gone.1")  # of a command that was
     for _ in range(2):  # the second one replaces the first
         done = subprocess.run(words, capture_output=True, text=True)
         assert done.returncode == 0 and f"[install] {tmp_path}/a b/bin/wmtp\n" in done.stdout, done.stderr
@@ -58,6 +61,11 @@ def test_an_installation_runs_from_its_prefix_with_its_own_libraries_and_default
     done = subprocess.run(["wmtp", "validate", "--config", "run.yaml", "--no-check-paths", "--resolved", "--origins"],
                           capture_output=True, text=True, cwd=tmp_path, env=env)
     assert done.returncode == 0 and "lib/wmtp/share/wmtp/configs/defaults.yaml" in done.stdout, done.stdout + done.stderr
+    for file in ("man/man1/wmtp.1", "man/man1/wmtp-train.1", "bash-completion/completions/wmtp", "zsh/site-functions/_wmtp",
+                 "fish/vendor_completions.d/wmtp.fish"):
+        link = tmp_path / "a b/share" / file
+        assert link.is_symlink() and link.read_text() and link.resolve().is_relative_to(tmp_path / "a b/lib/wmtp/share"), file
+    assert not (pages / "wmtp-gone.1").is_symlink()
     dry = subprocess.run(["make", "-n", "install", "PREFIX=/opt/x"], capture_output=True, text=True, cwd=ROOT).stdout
     assert 'packaging/install.sh --build build --prefix "/opt/x"' in dry
 

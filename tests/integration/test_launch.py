@@ -3,7 +3,6 @@ import fcntl
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -263,21 +262,3 @@ def test_doctor_fails_on_a_missing_storage_folder(wmtp, tmp_path):
     checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
     assert checks["storage"]["status"] == "FAIL" and checks["storage"]["fix"]
     assert all(check["fix"] for check in checks.values() if check["status"] != "OK")
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_knows_every_command(wmtp, shell):
-    script = wmtp.run("completion", shell).stdout
-    for word in ("train", "launch", "validate", "doctor", "version", "nproc"):
-        assert word in script
-
-
-def test_bash_completes_commands_and_flags(wmtp):
-    if not shutil.which("bash"):
-        pytest.skip("no bash")
-    probe = ("source <({0} completion bash); complete_line() {{ COMP_WORDS=(\"$@\"); "
-             "COMP_CWORD=$(($#-1)); COMPREPLY=(); _wmtp; echo \"${{COMPREPLY[*]}}\"; }}; "
-             "complete_line wmtp la; complete_line wmtp launch --np; "
-             "complete_line wmtp launch --nproc 2 -- do; complete_line wmtp launch -- doctor --coll")
-    done = subprocess.run(["bash", "-c", probe.format(wmtp.binary)], capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["launch", "--nproc", "doctor", "--collectives"], done

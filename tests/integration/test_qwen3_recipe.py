@@ -1,23 +1,18 @@
 """docs/qwen3.md does what it says: all of its blocks run as they stand and in their order, against a cache of the Hub and data sets
 of the test's own. What is made smaller is in the copy of the configuration, and one rank a node in place of eight."""
-import contextlib
-import io
 import json
 import math
-import os
 import re
 import shlex
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import yaml
+from doc_pages import ROOT, Page, ended, environment
 from hub_cache import add_data_set, add_small_qwen3
 from tiny_runs import state_hash, wait_for_hit
 from two_nodes import ADDRESSES, TwoNodes, why_not
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/qwen3.md"
 CONFIG = "configs/ntp/qwen3_0_6b.yaml"
 # On a CPU 8192 tokens take seconds a step, and 1e-4 moves a model that knows nothing by little.
@@ -26,59 +21,13 @@ STEPS, WARM, PEAK, FLOOR = 100, 10, 1e-2, 1e-3
 RUN, MODEL = "runs/qwen3-0.6b-text", "qwen3_0_6b"
 
 
-def blocks():
-    """{(heading, number): (language, text)}"""
-    found, heading = {}, ""
-    for mark, title, language, text in re.findall(r"^(## )([^\n]+)$|^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.M | re.S):
-        heading = title if mark else heading
-        if not mark:
-            found[heading, sum(key[0] == heading for key in found)] = (language, text)
-    return found
-
-
-class Page:
-    """Runs blocks of the page in `folder`, each once, and knows which."""
-
-    def __init__(self, folder, env):
-        self.folder, self.env, self.blocks, self.done = folder, env, blocks(), set()
-
-    def text(self, heading, number=0):
-        self.done.add((heading, number))
-        return self.blocks[heading, number][1]
-
-    def start(self, heading, *numbers, **env):
-        """One process for blocks of one language: a start of Python costs seconds."""
-        text = "".join(self.text(heading, number) for number in numbers)
-        command = {"sh": ["bash", "-euo", "pipefail", "-c", text], "python": [sys.executable, "-c", text]}
-        return subprocess.Popen(command[self.blocks[heading, numbers[0]][0]], cwd=self.folder, env={**self.env, **env}, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-
-    def run(self, heading, *numbers):
-        """What they printed; they must end with 0."""
-        return ended(self.start(heading, *(numbers or [0])))
-
-    def run_here(self, heading, number):
-        """A block of Python in this process, which has imported torch already."""
-        with contextlib.chdir(self.folder), contextlib.redirect_stdout(io.StringIO()) as printed:
-            exec(self.text(heading, number), {})
-        return printed.getvalue()
-
-    def wmtp(self, *words):
-        return ended(subprocess.Popen(["wmtp", *map(str, words)], cwd=self.folder, env=self.env, text=True,
-                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
-
+class Recipe(Page):
     def values(self, name, run=RUN):
         lines = map(json.loads, (self.folder / run / "metrics.jsonl").read_text().splitlines())
         return {line["step"]: line[name] for line in lines if name in line}
 
     def state(self, run):
         return state_hash(self.folder / run / f"checkpoints/{MODEL}-{STEPS}steps")
-
-
-def ended(process, code=0):
-    text = process.communicate(timeout=300)[0]
-    assert process.returncode == code, f"ended with {process.returncode}, not {code}:\n{text}"
-    return text
 
 
 @pytest.fixture(scope="module")
@@ -100,12 +49,10 @@ def page(wmtp, tmp_path_factory):
     (folder / "configs/defaults.yaml").symlink_to(ROOT / "configs/defaults.yaml")
     setup = subprocess.run([ROOT / "tools/setup", "--print-extra"], capture_output=True, text=True)
     assert setup.returncode == 0, setup.stderr
-    env = {**os.environ, "PATH": f"{wmtp.binary.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}",
-           "PYTHONPATH": setup.stdout.strip(), "HF_HOME": str(folder / "huggingface"), "HF_HUB_OFFLINE": "1",
-           "OMP_NUM_THREADS": "1", "WMTP_RUN_TOKEN": ""}
+    env = environment(wmtp, PYTHONPATH=setup.stdout.strip(), HF_HOME=str(folder / "huggingface"))
     for variable in ("HF_HUB_CACHE", "WMTP_RUN_TOKEN"):
         env.pop(variable, None)
-    return Page(folder, env)
+    return Recipe(PAGE, folder, env)
 
 
 @pytest.fixture(scope="module")
@@ -226,9 +173,7 @@ def two_nodes(page, text):
     with TwoNodes() as nodes:
         def start(node, line, **env):
             script = f"hostname node{node + 1}\n{on_each}\n{line}"
-            command = nodes.command(node, ["unshare", "-u", "bash", "-euc", script], [(hosts, "/etc/hosts")])
-            return subprocess.Popen(command, cwd=page.folder, env={**page.env, **env}, text=True, stdout=subprocess.PIPE,
-                                    stderr=subprocess.STDOUT)
+            return page.popen(nodes.command(node, ["unshare", "-u", "bash", "-euc", script], [(hosts, "/etc/hosts")]), **env)
         killed = [start(node, page.text("Two nodes", 2 + node), WMTP_FAILPOINT="step.begin:rank=1:nth=61=kill")
                   for node in range(2)]
         killed = [(process.communicate(timeout=300)[0], process.returncode) for process in killed]

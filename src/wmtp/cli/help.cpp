@@ -1,15 +1,12 @@
 #include "wmtp/cli/help.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 namespace wmtp::cli {
 namespace {
-
-struct Row {
-  std::string left, right;
-};
 
 class Page {
  public:
@@ -19,11 +16,12 @@ class Page {
     text_ += color_ ? "\n\x1b[1m" + text + "\x1b[0m\n" : "\n" + text + "\n";
   }
   void line(const std::string& text) { text_ += text + "\n"; }
-  void table(const std::vector<Row>& rows) {
-    for (const Row& row : rows) text_ += fmt::format("  {:<{}}  {}\n", row.left, width_, row.right);
+  void table(const std::vector<HelpRow>& rows) {
+    for (const HelpRow& row : rows)
+      text_ += fmt::format("  {:<{}}  {}\n", row.left, width_, row.right);
   }
-  void fit(const std::vector<Row>& rows) {
-    for (const Row& row : rows) width_ = std::max(width_, row.left.size());
+  void fit(const std::vector<HelpRow>& rows) {
+    for (const HelpRow& row : rows) width_ = std::max(width_, row.left.size());
   }
   std::string take() { return std::move(text_); }
 
@@ -39,14 +37,12 @@ std::string type_of(const CLI::Option& option) {
   return type.substr(0, type.find(':'));
 }
 
-Row row_of(const CLI::Option& option) {
-  Row row;
+HelpRow row_of(const CLI::Option& option) {
+  HelpRow row;
   if (option.get_positional()) {
     row.left = type_of(option) == "TEXT" ? option.get_name() : type_of(option);
   } else {
-    for (const std::string& name : option.get_snames()) row.left += "-" + name + ", ";
-    for (const std::string& name : option.get_lnames()) row.left += "--" + name + ", ";
-    row.left.resize(row.left.size() - 2);
+    row.left = fmt::format("{}", fmt::join(names_of(option), ", "));
     if (option.get_items_expected_max() > 0) row.left += " " + type_of(option);
   }
   row.right = option.get_description();
@@ -56,28 +52,13 @@ Row row_of(const CLI::Option& option) {
   return row;
 }
 
-std::vector<Row> flag_rows(const CLI::App& app) {
-  std::vector<Row> rows;
-  for (const CLI::Option* option : visible_flags(app)) rows.push_back(row_of(*option));
-  return rows;
-}
-
-std::string usage(const CLI::App& app) {
-  std::string line = full_name(app);
-  if (!visible_commands(app).empty()) line += app.get_parent() ? " COMMAND" : " [flags] COMMAND";
-  line += " [flags]";
-  for (const CLI::Option* option : visible_flags(app))
-    if (option->get_positional()) line += " " + row_of(*option).left;
-  return line;
-}
-
 void add_commands_of(const CLI::App& app, Page& page) {
   std::vector<std::string> groups;
   for (const CLI::App* command : visible_commands(app))
     if (std::find(groups.begin(), groups.end(), command->get_group()) == groups.end())
       groups.push_back(command->get_group());
   for (const std::string& group : groups) {
-    std::vector<Row> rows;
+    std::vector<HelpRow> rows;
     for (const CLI::App* command : visible_commands(app))
       if (command->get_group() == group)
         rows.push_back({command->get_name(), command->get_description()});
@@ -106,12 +87,17 @@ std::vector<const CLI::Option*> visible_flags(const CLI::App& app) {
   return app.get_options([](const CLI::Option* option) { return !option->get_group().empty(); });
 }
 
+std::vector<std::string> names_of(const CLI::Option& option) {
+  std::vector<std::string> names;
+  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
 std::vector<std::string> flag_names(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::Option* option : visible_flags(app)) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
-  }
+  for (const CLI::Option* option : visible_flags(app))
+    for (std::string& name : names_of(*option)) names.push_back(std::move(name));
   if (!app.get_parent()) return names;
   for (std::string& name : flag_names(*app.get_parent()))
     if (name != "--version" && std::find(names.begin(), names.end(), name) == names.end())
@@ -119,11 +105,26 @@ std::vector<std::string> flag_names(const CLI::App& app) {
   return names;
 }
 
+std::vector<HelpRow> flag_rows(const CLI::App& app) {
+  std::vector<HelpRow> rows;
+  for (const CLI::Option* option : visible_flags(app)) rows.push_back(row_of(*option));
+  return rows;
+}
+
+std::string usage_line(const CLI::App& app) {
+  std::string line = full_name(app);
+  if (!visible_commands(app).empty()) line += app.get_parent() ? " COMMAND" : " [flags] COMMAND";
+  line += " [flags]";
+  for (const CLI::Option* option : visible_flags(app))
+    if (option->get_positional()) line += " " + row_of(*option).left;
+  return line;
+}
+
 std::string help_text(const CLI::App& app, bool color) {
   Page page(color);
   page.line(app.get_description());
-  page.line("\nUsage: " + usage(app));
-  const std::vector<Row> flags = flag_rows(app);
+  page.line("\nUsage: " + usage_line(app));
+  const std::vector<HelpRow> flags = flag_rows(app);
   page.fit(flags);
   for (const CLI::App* command : visible_commands(app)) page.fit({{command->get_name(), ""}});
   add_commands_of(app, page);

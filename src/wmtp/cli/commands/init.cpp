@@ -184,8 +184,8 @@ int run_init(const Session& session, InitFlags flags) {
 void add_flags(CLI::App& command, InitFlags& flags) {
   std::vector<CLI::Option*> all;
   const auto add = [&](CLI::Option* option) { return all.emplace_back(option); };
-  add(command.add_option("stage", flags.stage, "baseline, critic, verifiable or rho1"))
-      ->type_name("STAGE");
+  add(command.add_option("stage", flags.stage, "What is trained, and with which token weights"))
+      ->type_name("baseline|critic|verifiable|rho1");
   CLI::Option* model = add(command.add_option(
       "--model", flags.model, "The model: a folder, run, checkpoint, preset, or org/name"));
   add(command.add_option("--preset", flags.preset, "A shape whose weights are drawn at random"))
