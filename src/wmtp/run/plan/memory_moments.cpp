@@ -138,6 +138,9 @@ Moment frozen_forward(const MemoryRequest& request) {
 std::vector<Moment> step_moments(const MemoryRequest& request, const UnitMemory& units) {
   const PolicyStep step(request, units);
   std::vector<Moment> moments;
+  if (!request.on_gpu() && units.widest_read > 0)
+    moments.push_back(
+        {"reading the weights", {{"one parameter on its way to fewer bits", units.widest_read}}});
   if (request.other) moments.push_back(frozen_forward(request));
   moments.push_back(step.trunk_forward());
   if (request.value_head) moments.push_back(step.value_head());
