@@ -84,8 +84,12 @@ TEST(Sweep, HasTheFastestThatFitsFirstAndTheRefusedLast) {
     EXPECT_GE(before.run.has_value(), here.run.has_value());
     if (!here.run) continue;
     EXPECT_GE(before.fits(), here.fits());
-    if (here.fits()) EXPECT_GE(before.run->speed->tokens_per_s, here.run->speed->tokens_per_s);
-    if (!before.fits()) EXPECT_LE(before.run->needed_bytes(), here.run->needed_bytes());
+    if (here.fits()) {
+      EXPECT_GE(before.run->speed->tokens_per_s, here.run->speed->tokens_per_s);
+    }
+    if (!before.fits()) {
+      EXPECT_LE(before.run->needed_bytes(), here.run->needed_bytes());
+    }
   }
   EXPECT_TRUE(swept.front().fits());
   EXPECT_FALSE(swept[5].fits());

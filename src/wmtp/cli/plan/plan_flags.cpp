@@ -1,5 +1,6 @@
 #include "wmtp/cli/plan/plan_flags.h"
 
+#include "wmtp/cli/init/inputs.h"
 #include "wmtp/comm/launch/launch_env.h"
 #include "wmtp/core/error.h"
 #include "wmtp/run/plan/sizing/preset_request.h"
