@@ -49,6 +49,9 @@ struct DeviceModel {
   double host_call_s = 0;  // of the host for an operation; a device that waits for it is idle
   RateCurve busy;          // the part of a step that its operations fill, by the model's width
 
+  // cpu_offload: moments and masters in host memory, both ways over the bus, updated by 16 cores.
+  double offload_s_per_parameter = 0;
+
   LinkModel in_node, between_nodes;  // a ring's, of one rank
   int devices_per_node = 8;
   bool measured = false;  // false: shown as `estimated`

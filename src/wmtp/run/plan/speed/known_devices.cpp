@@ -43,8 +43,9 @@ DeviceModel h200() {
                       {Pass::adamw, 4.25e12},
                       {Pass::adamw_rounded, 3.16e12}});
   device.call_s = 2e-6;
-  device.host_call_s = 20e-6;
+  device.host_call_s = 24e-6;
   device.busy = 0.88;
+  device.offload_s_per_parameter = 4.5e-10;
   device.in_node = link(3600, 0.80, 2);        // NVLink 4
   device.between_nodes = link(3200, 0.90, 5);  // InfiniBand NDR 400, eight cards
   device.measured = true;

@@ -148,14 +148,19 @@ OperationSeconds StepWriter::update(const std::vector<UnitWork>& units) const {
   const bool writes_copy = options.strategy == parallel::Strategy::no_shard &&
                            options.master_dtype != options.param_dtype;
   OperationCosts costs(device_, 4);
+  OperationSeconds offloaded;
   for (const UnitWork& unit : units) {
     const double shard = unit.trained / group_;
+    if (options.offloads()) {
+      offloaded += {.passes = shard * device_.offload_s_per_parameter, .calls = 1};
+      continue;
+    }
     if (group_ == 1) costs.pass(Pass::copy, 4 * shard);
     costs.pass(Pass::grad_norm, 4 * shard);
     costs.pass(rounded ? Pass::adamw_rounded : Pass::adamw,
                ((rounded ? 16 : 28) + (writes_copy ? compute_bytes_ : 0)) * shard);
   }
-  return costs.sum();
+  return options.offloads() ? offloaded : costs.sum();
 }
 
 StepWork StepWriter::write() {
