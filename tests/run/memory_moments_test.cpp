@@ -98,6 +98,17 @@ TEST(MemoryMoments, TheUpdateOfShardsOnACpu) {
   EXPECT_EQ(plan_memory(request).peak, "logits of a prediction head");
 }
 
+TEST(MemoryMoments, WeightsThatAreReadIntoFewerBits) {
+  MemoryRequest request = request_of("small", 64);
+  request.parallel.master_dtype = kBFloat16;
+  const MemoryPlan plan = plan_memory(request);
+  EXPECT_EQ(plan.peak, "reading the weights");
+  EXPECT_EQ(row(moment(plan, plan.peak), "one parameter on its way to fewer bits"),
+            4 * 32000 * 512);
+  request.tokens = 1024;
+  EXPECT_EQ(plan_memory(request).peak, "logits of a prediction head");
+}
+
 TEST(MemoryMoments, ValueHeadAndFrozenTrunk) {
   MemoryRequest critic = request_of("small", 512);
   critic.model = model::backbone(critic.model);

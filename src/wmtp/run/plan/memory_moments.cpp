@@ -78,10 +78,12 @@ class PolicyStep {
                   {{kHidden, block_.hidden}, {kWire, units_.wire_copies + units_.root_wire_copy}});
   }
 
-  // Beside it the next step's root is gathered, which Gloo does in a copy.
-  Moment update() const {
-    return moment("update", {{"copy of the root's gather under way (Gloo)",
-                              request_.on_gpu() ? 0 : units_.gathered_root}});
+  // Beside it the next step's root is gathered, which Gloo does in a copy of its own; what was
+  // freed before stays with a process that computes on a CPU (tensor/host_memory.h).
+  Moment update(std::int64_t freed) const {
+    const std::int64_t copy = request_.on_gpu() ? 0 : units_.gathered_root;
+    return moment("update", {{"copy of the root's gather under way (Gloo)", copy},
+                             {"freed activations, kept by the process", copy > 0 ? freed : 0}});
   }
 
   bool has_trunk() const { return num_trunk_ > 0; }
@@ -136,6 +138,9 @@ Moment frozen_forward(const MemoryRequest& request) {
 std::vector<Moment> step_moments(const MemoryRequest& request, const UnitMemory& units) {
   const PolicyStep step(request, units);
   std::vector<Moment> moments;
+  if (!request.on_gpu() && units.widest_read > 0)
+    moments.push_back(
+        {"reading the weights", {{"one parameter on its way to fewer bits", units.widest_read}}});
   if (request.other) moments.push_back(frozen_forward(request));
   moments.push_back(step.trunk_forward());
   if (request.value_head) moments.push_back(step.value_head());
@@ -150,7 +155,8 @@ std::vector<Moment> step_moments(const MemoryRequest& request, const UnitMemory&
     }
     moments.push_back(step.embedding_backward());
   }
-  moments.push_back(step.update());
+  const auto most = std::ranges::max_element(moments, {}, &Moment::bytes);
+  moments.push_back(step.update(most->bytes()));
   return moments;
 }
 

@@ -4,7 +4,8 @@
 //   backward; the trunk's backward, whose first block finds all activations and whose last one the
 //   copies of all gradients that travel in another dtype; the update, beside which the root is
 //   gathered for the next step.
-// Validation keeps nothing for a backward, so it is never the most.
+// Before the first one weights that are kept in fewer bits are read, a parameter at a time; of a
+// GPU in the host's memory. Validation keeps nothing for a backward, so it is never the most.
 #pragma once
 #include <vector>
 

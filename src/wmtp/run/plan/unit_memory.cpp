@@ -71,6 +71,13 @@ void add_crossing(const parallel::ParallelOptions& options, const parallel::Plac
     (unit.kept ? sizes.root_wire_copy : sizes.wire_copies) += bytes;
 }
 
+void add_read(const layout::BucketPlan& bucket, DType stored, UnitMemory& sizes) {
+  if (stored == kFloat32) return;
+  for (const layout::Piece& piece : bucket.pieces(/*rank=*/0))
+    sizes.widest_read =
+        std::max(sizes.widest_read, bytes_of_params(piece.in_param.size(), kFloat32));
+}
+
 }  // namespace
 
 UnitMemory unit_memory(const std::vector<layout::UnitSpec>& units,
@@ -88,6 +95,8 @@ UnitMemory unit_memory(const std::vector<layout::UnitSpec>& units,
     sizes.grads += bytes_of_params(shard, kFloat32);
     if (rules.copied) sizes.copies += bytes_of_params(shard, rules.compute);
     sizes.frozen += bytes_of_params(unit.frozen.shard_numel(), rules.frozen);
+    add_read(unit.trained, rules.master, sizes);
+    add_read(unit.frozen, rules.frozen, sizes);
     add_gather(options, unit, rules, sizes);
     if (place.shard_world > 1 || options.offloads()) add_reduction(options, unit, rules, sizes);
     add_crossing(options, place, unit, rules, sizes);

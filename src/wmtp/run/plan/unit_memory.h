@@ -20,6 +20,8 @@ struct UnitMemory {
   std::int64_t wire_copies = 0, root_wire_copy = 0;
   // The largest all-gather, of a unit that comes and goes and of the root.
   std::int64_t gathered_unit = 0, gathered_root = 0;
+  // The largest range of a parameter that is read in fp32 on its way to fewer bits.
+  std::int64_t widest_read = 0;
 };
 
 UnitMemory unit_memory(const std::vector<layout::UnitSpec>& units,
