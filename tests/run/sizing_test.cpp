@@ -151,7 +151,7 @@ TEST(Choose, TakesWhatFitsAndIsAsFastAsTheBestOfAll) {
       EXPECT_EQ(chosen->run.samples_per_rank(), 12);
       EXPECT_GE(chosen->run.speed->tokens_per_s, 0.99 * fastest);
     }
-    EXPECT_EQ(num_chosen, world == 1 ? 1u : 4u);
+    EXPECT_EQ(num_chosen, world == 1 ? 1u : 3u);  // 16 bytes a parameter: 100 GiB, 12.6 GiB
   }
 }
 
@@ -199,10 +199,12 @@ TEST(FitAdvice, FitsWhereItIsFollowedAndHasNothingTooMuch) {
       ++num_advised;
       EXPECT_TRUE(sizer.size(run.candidate.with(advice.overrides)).fits());
     }
-    ASSERT_TRUE(advice.world);
+    // What 64 rows keep is the same on any number of ranks.
+    EXPECT_EQ(advice.world.has_value(), gib > 40);
+    if (!advice.world) continue;
     Candidate more = run.candidate.with(advice.world_overrides);
     more.world = *advice.world;
-    EXPECT_EQ(sizer.size(more).fits(), true);
+    EXPECT_TRUE(sizer.size(more).fits());
   }
   EXPECT_EQ(num_advised, 4u);
 }
