@@ -41,9 +41,9 @@ def test_a_configuration_is_planned_as_validate_plans_it(wmtp, desk, plan):
     known = [line for line in wmtp.json_lines("validate", *MICRO, cwd=desk) if line["type"] == "config"][0]
     line = plan(*MICRO)
     assert line["memory"]["needed_bytes"] == known["memory_bytes"] and line["memory"]["limit_bytes"] == known["memory_limit_bytes"]
-    assert line["trained_parameters"] == known["trained_parameters"] and line["steps"] == known["steps"] == 60
+    assert line["trained_parameters"] == known["trained_parameters"] and line["steps"] == known["steps"] == 15
     assert line["fits"] and line["device"] == "cpu" and line["speed"]["from"] == "estimated"
-    assert line["hours"] == pytest.approx(60 * line["speed"]["step_s"] / 3600)
+    assert line["hours"] == pytest.approx(15 * line["speed"]["step_s"] / 3600)
     assert sum(row["bytes"] for row in line["memory"]["rows"]) == line["memory"]["total_bytes"]
     assert line["speed"]["basis"] and line["flops_per_token"] > 0
     assert sum(part["seconds"] for part in line["speed"]["parts"]) == pytest.approx(line["speed"]["step_s"])
@@ -176,7 +176,7 @@ def test_the_page_is_whole_and_has_no_scripts(wmtp, desk):
     checker = Checker()
     checker.feed(text)
     checker.close()
-    assert not checker.open and checker.seen.count("table") == 3 and checker.seen.count("rect") > 6
+    assert not checker.open and checker.seen.count("table") == 4 and checker.seen.count("rect") > 6
     assert "script" not in checker.seen and "b" not in checker.seen and "models/&lt;b&gt;&amp;x" in text
     assert not re.search(r"https?://", text)
 
@@ -200,6 +200,3 @@ def test_wrong_questions_are_named(wmtp, desk, words, message, hint):
 def test_docs_have_the_tables_that_the_program_prints(wmtp):
     tables = wmtp.run("plan", "--tables").stdout
     assert PAGE.read_text().split(BEGIN)[1].split(END)[0] == tables, "put the output of `wmtp plan --tables` there"
-    rows = [line for line in wmtp.json_lines("plan", "--tables") if line["table"] == "sizes"]
-    assert len(rows) == 64 and {row["world_size"] for row in rows} == {1, 4, 8, 64}
-    assert all(row["needed_bytes"] < 141 * 1e9 for row in rows if row["fits"]) and not all(row["fits"] for row in rows)

@@ -84,8 +84,12 @@ TEST(Sweep, HasTheFastestThatFitsFirstAndTheRefusedLast) {
     EXPECT_GE(before.run.has_value(), here.run.has_value());
     if (!here.run) continue;
     EXPECT_GE(before.fits(), here.fits());
-    if (here.fits()) EXPECT_GE(before.run->speed->tokens_per_s, here.run->speed->tokens_per_s);
-    if (!before.fits()) EXPECT_LE(before.run->needed_bytes(), here.run->needed_bytes());
+    if (here.fits()) {
+      EXPECT_GE(before.run->speed->tokens_per_s, here.run->speed->tokens_per_s);
+    }
+    if (!before.fits()) {
+      EXPECT_LE(before.run->needed_bytes(), here.run->needed_bytes());
+    }
   }
   EXPECT_TRUE(swept.front().fits());
   EXPECT_FALSE(swept[5].fits());
@@ -124,7 +128,7 @@ TEST(Sweep, RefusesWhatIsNoAxis) {
 TEST(Choose, TakesWhatFitsAndIsAsFastAsTheBestOfAll) {
   for (const int world : {1, 8}) {
     std::size_t num_chosen = 0;
-    for (const double gib : {10, 30, 60, 141}) {
+    for (const double gib : {10, 60, 141}) {
       RunSizer sizer = sizer_of(gib, {"llama-2-7b", 12, 1024, {}});
       const SizedRun base = sizer.size({{}, world});
       double fastest = 0;
@@ -147,7 +151,7 @@ TEST(Choose, TakesWhatFitsAndIsAsFastAsTheBestOfAll) {
       EXPECT_EQ(chosen->run.samples_per_rank(), 12);
       EXPECT_GE(chosen->run.speed->tokens_per_s, 0.99 * fastest);
     }
-    EXPECT_EQ(num_chosen, world == 1 ? 1u : 4u);
+    EXPECT_EQ(num_chosen, world == 1 ? 1u : 2u);  // 16 bytes a parameter: 100 GiB, 12.6 GiB
   }
 }
 
@@ -195,10 +199,12 @@ TEST(FitAdvice, FitsWhereItIsFollowedAndHasNothingTooMuch) {
       ++num_advised;
       EXPECT_TRUE(sizer.size(run.candidate.with(advice.overrides)).fits());
     }
-    ASSERT_TRUE(advice.world);
+    // What 64 rows keep is the same on any number of ranks.
+    EXPECT_EQ(advice.world.has_value(), gib > 60);
+    if (!advice.world) continue;
     Candidate more = run.candidate.with(advice.world_overrides);
     more.world = *advice.world;
-    EXPECT_EQ(sizer.size(more).fits(), true);
+    EXPECT_TRUE(sizer.size(more).fits());
   }
   EXPECT_EQ(num_advised, 4u);
 }

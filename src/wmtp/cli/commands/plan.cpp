@@ -8,6 +8,7 @@
 #include "wmtp/cli/plan/chosen_yaml.h"
 #include "wmtp/cli/plan/plan_device.h"
 #include "wmtp/cli/plan/plan_result.h"
+#include "wmtp/cli/versions.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
 #include "wmtp/core/printable.h"
@@ -106,6 +107,7 @@ int print_size_tables(const Session& session) {
 
 int run_plan(const Session& session, const PlanFlags& flags) {
   if (flags.tables) return print_size_tables(session);
+  try_load_cuda_plugin();  // which comes before any other call of LibTorch
   const config::LoadRequest request = flags.request();
   const config::ResolvedConfig resolved = load_for_process(request);
   PlanDevice device(flags, resolved.config);

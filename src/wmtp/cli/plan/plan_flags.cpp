@@ -1,5 +1,6 @@
 #include "wmtp/cli/plan/plan_flags.h"
 
+#include "wmtp/cli/init/inputs.h"
 #include "wmtp/comm/launch/launch_env.h"
 #include "wmtp/core/error.h"
 #include "wmtp/run/plan/sizing/preset_request.h"
@@ -16,6 +17,7 @@ config::LoadRequest PlanFlags::request() const {
   if (model.empty())
     throw Error(ErrorKind::config, "plan", "neither --config nor --model is given",
                 "name a configuration, or a model: wmtp plan --model qwen3-0.6b --gpu h200");
+  require_model(model);
   config::LoadRequest request =
       run::preset_request({model, batch_size.value_or(1), max_length.value_or(2048), lora_rank});
   if (!config.defaults.empty()) request.defaults = config.defaults;

@@ -19,9 +19,10 @@ struct NamedPreset {
 };
 constexpr NamedPreset kTableModels[] = {
     {"0.6B", "qwen3-0.6b"}, {"7B", "llama-2-7b"}, {"13B", "llama-2-13b"}, {"70B", "llama-2-70b"}};
-constexpr NamedPreset kSettingsModels[] = {{"< 1B", "qwen3-0.6b"},    {"1-10B", "qwen3-1.7b"},
-                                           {"1-10B", "llama-3.1-8b"}, {"10-70B", "qwen3-14b"},
-                                           {"10-70B", "qwen3-32b"},   {"10-70B", "llama-3.1-70b"}};
+constexpr NamedPreset kSettingsModels[] = {{"< 1B", "qwen3-0.6b"},
+                                           {"1-10B", "llama-3.1-8b"},
+                                           {"10-70B", "qwen3-32b"},
+                                           {"10-70B", "llama-3.1-70b"}};
 
 SizingPlace place_of(const std::string& gpu) {
   SizingPlace place;
@@ -44,6 +45,7 @@ RunSizer sizer_of(const TableQuestion& question) {
 TableAnswer answer(RunSizer& sizer, const TableQuestion& question) {
   TableAnswer result{question, {}, {}};
   const SizedRun base = sizer.size({{}, question.world});
+  if (!base.fits()) return result;  // one row a rank, FULL_SHARD, all that can be recomputed
   result.chosen = choose(sizer, base, {{}, /*any_samples=*/true});
   if (result.chosen) result.largest_batch = sizer.largest_batch(result.chosen->run);
   return result;
@@ -67,7 +69,7 @@ std::string way_of(const TableQuestion& question) {
 std::string settings_of(const TableAnswer& answer) {
   const SizedRun& run = answer.chosen->run;
   return fmt::format(
-      "{} | {} | {} | {} | {:.1f} | {:.3g}",
+      "{} | {} | {} | {} | {:.1f} | {:.0f}",
       config::name_of(run.config().distributed.fsdp.sharding_strategy),
       config::name_of(run.recompute()), run.batch_size(), answer.largest_batch.value_or(0),
       static_cast<double>(run.needed_bytes()) / 0x1p30, run.speed->tokens_per_s_rank);
@@ -88,7 +90,7 @@ std::string size_table(const std::string& gpu, const std::vector<TableAnswer>& a
     if (asked.gpu != gpu) continue;
     text += fmt::format("| {} ({}) | {} | {} | {} | {} |\n", asked.size, asked.preset,
                         way_of(asked), asked.world, one.chosen ? "yes" : "no",
-                        one.chosen ? settings_of(one) : "| | | | | ");
+                        one.chosen ? settings_of(one) : "| | | | |");
   }
   return text;
 }
@@ -104,7 +106,7 @@ std::string settings_table(const std::string& gpu, const std::vector<TableAnswer
     const std::string fewest =
         one.chosen ? std::to_string(asked.world) : fmt::format("more than {}", asked.world);
     text += fmt::format("| {} | {} | {} | {} | {} |\n", asked.size, asked.preset, way_of(asked),
-                        fewest, one.chosen ? settings_of(one) : "| | | | | ");
+                        fewest, one.chosen ? settings_of(one) : "| | | | |");
   }
   return text;
 }
