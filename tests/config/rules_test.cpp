@@ -273,19 +273,28 @@ class AvailabilityTest : public ConfigTest {};
 
 TEST_F(AvailabilityTest, OnlyDefaultsOfKeysThatNothingActsOn) {
   EXPECT_THAT(problems(minimal(), {"runtime.attention=auto", "runtime.cuda_graphs=on",
-                                   "runtime.deterministic=true"}),
+                                   "runtime.attention=flash"}),
               ElementsAre("--override 2: runtime.cuda_graphs: not available in this version "
                           "(only its default, \"auto\", is accepted)",
-                          "--override 3: runtime.deterministic: not available in this version "
-                          "(only its default, false, is accepted)"));
+                          "--override 3: runtime.attention: not available in this version "
+                          "(only its default, \"auto\", is accepted)"));
   EXPECT_THAT(
       problems(minimal(), {"runtime.device=mps", "training.optimizer.precision=int8"}),
       ElementsAre(
           "--override 1: runtime.device: \"mps\" is not available in this version",
           "--override 2: training.optimizer.precision: \"int8\" is not available in this version"));
-  EXPECT_THAT(problems(minimal("runtime: {deterministic: true}\n")),
-              ElementsAre("stage.yaml:5:26: runtime.deterministic: not available in this version "
-                          "(only its default, false, is accepted)"));
+  EXPECT_THAT(problems(minimal("runtime: {cuda_graphs: on}\n")),
+              ElementsAre("stage.yaml:5:24: runtime.cuda_graphs: not available in this version "
+                          "(only its default, \"auto\", is accepted)"));
+}
+
+class DeterministicTest : public ConfigTest {};
+
+TEST_F(DeterministicTest, NeedsANumberOfThreads) {
+  EXPECT_THAT(problems(minimal(), {"runtime.deterministic=true", "runtime.threads=2"}), IsEmpty());
+  EXPECT_THAT(problems(minimal(), {"runtime.deterministic=true"}),
+              ElementsAre("--override 1: runtime.deterministic: needs runtime.threads: with 0 the "
+                          "machine decides how many there are, and sums are split by threads"));
 }
 
 class UnknownKeyTest : public ConfigTest {};

@@ -5,6 +5,7 @@ import struct
 import zipfile
 
 import pytest
+from page_reader import Page
 
 RED = "\x1b[31m"
 C1 = "\u009b31m"  # the same in one character
@@ -142,3 +143,26 @@ def test_decoded_text_is_the_result_byte_for_byte(wmtp, tmp_path):
     wmtp.run("data", "demo", "--out", tmp_path / "demo", "--rows", 40)
     lines = wmtp.run("tokenizer", "encode", "--tokenizer", tmp_path / "demo", input=HOSTILE).stdout
     assert wmtp.run("tokenizer", "decode", "--tokenizer", tmp_path / "demo", input=lines).stdout == HOSTILE
+
+
+def test_rows_reach_pages_only_as_text(wmtp, tmp_path):
+    """Markup, control characters and marks of direction in every field and in the name of a bin."""
+    wmtp.run("data", "demo", "--out", tmp_path / "demo", "--rows", 40)
+    evil = HOSTILE + "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\u2066"
+    row = {"instruction": evil, "input": evil, "output": evil, "task_id": "a" + evil, "is_correct": True, "metadata": {"difficulty": 1}}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n" + json.dumps({**row, "is_correct": False}) + "\n")
+    (tmp_path / "run.yaml").write_text(json.dumps({
+        "experiment": {"name": "evil", "stage": "baseline"},
+        "models": {"policy": {"path": "micro", "tokenizer_path": "demo", "init": "random", "dtype": "fp32"}},
+        "dataset": {"train": "rows.jsonl", "max_length": 1024}, "training": {"learning_rate": 1e-3, "batch_size": 2},
+        "data_sampling": {"difficulty_bins": {"<b>bin": [0, 9]}}, "runtime": {"device": "cpu", "run_dir": "run"}}))
+    for command in (["data", "inspect", "--stats", "--sample", 2, "--weights"], ["score"]):
+        wmtp.run(*command, "--config", "run.yaml", "--html", "page.html", cwd=tmp_path)
+        page = Page(tmp_path / "page.html")
+        page.assert_is_inert()
+        assert not RAW.search(page.html)
+        shown = "".join(token.text for token in page.rows[0])
+        for part in ("<script>alert(1)</script>", "onerror=alert(1)", "\\u001b[31m", "\\u202e", "\\u2066", "\\u0007"):
+            assert shown.count(part) == 3, part
+    said = wmtp.run("data", "inspect", "--stats", "--config", "run.yaml", "--html", "page.html", cwd=tmp_path).stdout
+    assert "<b>bin" in said and "&lt;b&gt;bin" in (tmp_path / "page.html").read_text()

@@ -36,7 +36,7 @@ MODES = {
 }
 
 COMMON = {"train/loss", "train/grad_norm", "train/grad_norm_pre_clip", "train/grad_clip_ratio", "train/learning_rate",
-          "train/skipped_steps", "train/epoch_loss", "val/loss", "perf/tokens_per_sec", "perf/samples_per_sec",
+          "train/skipped_steps", "train/tokens_seen", "train/epoch_loss", "val/loss", "perf/tokens_per_sec", "perf/samples_per_sec",
           "perf/epoch_time_sec", "perf/step_time_ms", "perf/data_wait_ms", "system/host_memory_gb"}
 PREDICTS = COMMON | {"val/perplexity"}
 WEIGHTED = {"train/weighted_ce_loss", "train/unweighted_ce_loss", "train/loss_ratio", "val/weighted_ce_loss",

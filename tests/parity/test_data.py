@@ -98,7 +98,7 @@ def test_page_is_self_contained_and_statistics_add_up(wmtp, demo, tmp_path):
     assert stats["rows"] == stats["candidates"] == stats["samples"] == 120
     assert sum(stats["lengths"]["histogram"]) == 120
     html = page.read_text()
-    assert html.startswith("<!doctype html>") and "http" not in html and html.count("<pre>") == 2
+    assert html.startswith("<!DOCTYPE html>") and "://" not in html and html.count("<pre") == 2
 
 
 def test_metadata_json_matches_a_plain_reading(wmtp, demo, tmp_path):

@@ -72,6 +72,10 @@ class Page(html.parser.HTMLParser):
         return "".join(self.words)
 
 
+def drawing_named(text, name):
+    return next(d for d in tree.fromstring(text).iter("svg") if d.get("aria-label") == name)
+
+
 @pytest.fixture(scope="module")
 def page(wmtp, tmp_path_factory):
     root = tmp_path_factory.mktemp("runs")
@@ -102,8 +106,10 @@ def test_texts_of_samples_and_config_are_escaped(page):
 
 
 def test_page_is_self_contained(page):
-    assert not [a for a in page[0].attributes if a[1] in ("src", "href", "xlink:href") and not a[2].startswith("#")]
-    assert "url(" not in page[1] and "@import" not in page[1] and "http" not in page[1]
+    assert not [a for a in page[0].attributes if a[1] in ("src", "href", "xlink:href") and not a[2].startswith("#") and a[2] != "data:,"]
+    assert "url(" not in page[1] and "@import" not in page[1] and "http:" not in page[1] and "https:" not in page[1]
+    policy = next(a[2] for a in page[0].attributes if a[1] == "content" and "src" in a[2])
+    assert policy.startswith("default-src 'none';") and "script" not in policy
     assert len(page[1]) < 400_000
 
 
@@ -124,8 +130,9 @@ def test_numbers_of_drawings_are_finite_and_inside(page):
 
 def test_loss_curve_follows_the_numbers(page):
     """The drawn curve is the data under one linear map, and the NaN is a gap."""
-    drawing = next(d for d in tree.fromstring(page[1]).iter("svg") if d.get("aria-label") == "loss")
-    lines = [line.get("points") for line in drawing.iter("polyline") if line.get("class") == "k0"]
+    drawing = drawing_named(page[1], "loss")
+    lines = [line.get("points") for group in drawing.iter("g") if group.get("class") == "raw"
+             for line in group.iter("polyline") if line.get("class") == "k0"]
     assert len(lines) == 2
     points = [tuple(map(float, pair.split(","))) for line in lines for pair in line.split()]
     steps = [s for s in range(1, 61) if s != 7]
@@ -134,6 +141,20 @@ def test_loss_curve_follows_the_numbers(page):
     for step, (x, y) in zip(steps, points):
         assert abs(x - (x0 + (x1 - x0) * (step - 1) / 59)) < 0.2
         assert abs(y - (y0 + (y1 - y0) * (4 - 4 / step) / (4 - 4 / 60))) < 0.2
+
+
+def test_loss_curves_over_time_and_on_a_logarithmic_axis(page):
+    """A step takes a second, and the one between the last line before the restart and the first after it is a pause."""
+    assert 'for="x1"' not in page[1] and 'for="x2"' in page[1], "tokens are not recorded, times are"
+    linear, time, log = (
+        [tuple(map(float, pair.split(","))) for pair in next(
+            line.get("points") for line in drawing_named(page[1], name).iter("polyline") if line.get("class") == "k1").split()]
+        for name in ("loss", "loss over time", "loss over steps, logarithmic"))
+    assert len(linear) == len(time) == len(log) == 6, "up to the NaN"
+    low, high = math.log(5 / 60), math.log(5)  # the least loss is a validation's
+    for i, step in enumerate(range(1, 7)):
+        assert time[i] == (pytest.approx(58 + 290 * (step - 1) / 58, abs=0.06), linear[i][1])
+        assert log[i] == (linear[i][0], pytest.approx(10 + 168 * (high - math.log(4 / step + 1)) / (high - low), abs=0.06))
 
 
 def test_selected_tokens_are_marked_per_head(page):

@@ -185,6 +185,11 @@ TEST(Report, PathsBelowTheRunFolderAreNoDifference) {
   const auto rows = config_differences({a, b});
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows[0], (std::vector<std::string>{"x", "${runtime.run_dir}", "runs/bc"}));
+  a.config = {{"experiment.name", "one"}, {"storage.s3.prefix", "saved/one"}, {"y", "one"}};
+  b.config = {{"experiment.name", "two"}, {"storage.s3.prefix", "saved/two"}, {"y", "none"}};
+  EXPECT_EQ(config_differences({a, b}),
+            (std::vector<std::vector<std::string>>{{"experiment.name", "one", "two"},
+                                                   {"y", "${experiment.name}", "none"}}));
 }
 
 TEST(Report, BestIsNamedAndMarkedBesideTheSaves) {

@@ -118,6 +118,9 @@ TEST(RunFolder, WhatIsWrittenReadsBack) {
   JsonlSink(folder / kMetricsFile).point({1, 10, {{"train/loss", 2}}});
   RunFiles files(folder.path());
   DecodedSample sample{.step = 4, .stage = "rho1", .tokens = {}};
+  sample.split = "validation";
+  sample.id = 7;
+  sample.correct = false;
   sample.tokens.push_back({.text = "a \"b\"\n", .is_target = false, .weight = 0});
   sample.tokens.push_back(
       {.text = "<i>", .is_target = true, .weight = 1.5, .value = 0.25, .selected = {1, 0}});
@@ -133,6 +136,9 @@ TEST(RunFolder, WhatIsWrittenReadsBack) {
   const RunData run = read_run(folder.path());
   EXPECT_EQ(run.stage, "rho1");
   ASSERT_EQ(run.samples.size(), 1U);
+  EXPECT_EQ(run.samples[0].split, "validation");
+  EXPECT_EQ(run.samples[0].id, 7U);
+  EXPECT_EQ(run.samples[0].correct, false);
   EXPECT_EQ(run.samples[0].tokens[0].text, "a \"b\"\n");
   EXPECT_FALSE(run.samples[0].tokens[0].value);
   EXPECT_EQ(run.samples[0].tokens[1].value, 0.25);
@@ -143,7 +149,8 @@ TEST(RunFolder, WhatIsWrittenReadsBack) {
   EXPECT_EQ(run.environment.at(1).first, "versions.wmtp");
   EXPECT_EQ(
       slurp(folder / kSamplesFile),
-      "{\"step\":4,\"stage\":\"rho1\",\"tokens\":[{\"t\":\"a \\\"b\\\"\\n\",\"m\":0,\"w\":0.0,"
+      "{\"step\":4,\"stage\":\"rho1\",\"split\":\"validation\",\"id\":7,\"correct\":false,"
+      "\"tokens\":[{\"t\":\"a \\\"b\\\"\\n\",\"m\":0,\"w\":0.0,"
       "\"v\":null,\"sel\":null},{\"t\":\"<i>\",\"m\":1,\"w\":1.5,\"v\":0.25,\"sel\":[1,0]}]}\n");
 }
 
@@ -180,7 +187,9 @@ TEST(SampleView, AHeadSelectsAmongTheTokensThatItPredicts) {
         {.text = "t", .is_target = true, .weight = 1, .selected = {1, std::uint8_t(i > 1)}});
   EXPECT_THAT(render_sample(sample, {}),
               HasSubstr("5 tokens, 4 targets, every weight 1, the heads select 100, 100 %"));
-  EXPECT_THAT(sample_html(sample), AllOf(HasSubstr("Head 1: 4 of 4 targets selected"),
+  RunData run;
+  run.samples = {sample};
+  EXPECT_THAT(samples_html({run}), AllOf(HasSubstr("Head 1: 4 of 4 targets selected"),
                                          HasSubstr("Head 2: 3 of 3 targets selected")));
 }
 

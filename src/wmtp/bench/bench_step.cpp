@@ -4,8 +4,10 @@
 
 #include "wmtp/bench/bench.h"
 #include "wmtp/bench/step_benchmark.h"
+#include "wmtp/cli/logging/kineto_log.h"
 #include "wmtp/cli/rank_run.h"
 #include "wmtp/core/error.h"
+#include "wmtp/run/plan/speed/calibrate.h"
 #include "wmtp/tensor/cuda_plugin.h"
 #include "wmtp/tensor/host_memory.h"
 
@@ -24,7 +26,8 @@ nlohmann::ordered_json report_of(const StepFlags& flags, StepBench& bench, const
   nlohmann::ordered_json fields{
       {"peer", "wmtp"},
       {"preset", flags.preset},
-      {"stage", flags.stage},
+      {"stage", flags.stage.name},
+      {"signals", flags.stage.signals},
       {"strategy", parallel::name_of(bench.model().runtime().options().strategy)},
       {"world", world},
       {"batch", flags.batch},
@@ -55,7 +58,9 @@ nlohmann::ordered_json report_of(const StepFlags& flags, StepBench& bench, const
   fields["state_gib"] =
       gib(bench.model().runtime().state_bytes() + bench.model().optimizer().state_bytes());
   fields["buffer_gib"] = gib(bench.model().runtime().buffer_bytes());
-  fields["plan_gib"] = gib(bench.planned_bytes());
+  const run::MemoryPlan plan = bench.memory_plan();
+  fields["plan_gib"] = gib(plan.total_bytes());
+  fields["plan_peak"] = plan.peak;
   fields["loss"] = measured.losses.back();
   fields["first_loss"] = measured.losses.front();
   fields["skipped_steps"] = measured.skipped;
@@ -63,8 +68,41 @@ nlohmann::ordered_json report_of(const StepFlags& flags, StepBench& bench, const
   return fields;
 }
 
+// What this machine is said to do; the other ranks wait, as they will when `wmtp plan` measures.
+run::DeviceModel device_of(comm::ProcessGroupSession& group, int threads, c10::Device device) {
+  run::DeviceModel model = run::device_model("cpu");
+  if (device.is_cuda()) {
+    const std::string name = cuda_tables().services.device_info(device.index()).name;
+    const run::DeviceModel* known = run::find_device(name);
+    if (!known)
+      throw Error(ErrorKind::config, "bench", fmt::format("--expect: no table of {}", name),
+                  "measure without --expect");
+    model = *known;
+  } else if (group.rank() == 0) {
+    model = run::calibrate_cpu(threads, run::kCalibrationS, group.world());
+  }
+  group.reduce_group().barrier();
+  return model;
+}
+
+void add_expected(const StepBench& bench, const Measured& measured, const run::DeviceModel& device,
+                  nlohmann::ordered_json& fields) {
+  const run::ExpectedSpeed speed = run::expected_speed(bench.speed_request(measured), device);
+  fields["expected_tok_s_rank"] = speed.tokens_per_s_rank;
+  fields["expected_from"] = speed.basis;
+  for (const run::ExpectedSpeed::Part& part : speed.parts)
+    fields["expected_s"][part.what] = part.seconds;
+}
+
+// trace.json; of several ranks trace_rank_0.json and so on.
+std::filesystem::path trace_of_rank(const std::filesystem::path& file, int rank, int world) {
+  if (world == 1) return file;
+  return file.parent_path() /
+         fmt::format("{}_rank_{}{}", file.stem().string(), rank, file.extension().string());
+}
+
 int bench_step(const cli::Session& session, const StepFlags& flags) {
-  if (flags.beside_uniform && flags.stage == "critic")
+  if (flags.beside_uniform && flags.stage.name == "critic")
     throw Error(ErrorKind::config, "bench", "--beside-uniform: a critic has no uniform step");
   keep_freed_host_memory();
   cli::RankRun run;
@@ -72,15 +110,21 @@ int bench_step(const cli::Session& session, const StepFlags& flags) {
   run.allow_shared_gpu = flags.shared_gpu;
   run.options.device = cli::choose_device(run.launch, {flags.device, flags.shared_gpu});
   run.options.backend = flags.backend;
-  cli::set_threads(run.launch, flags.threads);
+  if (!flags.profile.empty()) cli::quiet_kineto(run.options.device);
+  const int threads = cli::set_threads(run.launch, flags.threads);
   const c10::Device device = run.options.device;
   return cli::run_as_rank(session, std::move(run), [&](comm::ProcessGroupSession& group) {
     group.connect();
+    std::optional<run::DeviceModel> expecting;
+    if (flags.expect) expecting = device_of(group, threads, device);
     const std::int64_t base_bytes = peak_resident_bytes();
     StepBench bench(flags, group, device);
     const Measured measured = bench.run();
-    const auto fields = report_of(flags, bench, measured, device, group.world(), base_bytes);
+    auto fields = report_of(flags, bench, measured, device, group.world(), base_bytes);
+    if (expecting) add_expected(bench, measured, *expecting, fields);
     if (group.rank() == 0) cli::emit_json("result", fields);
+    if (!flags.profile.empty())
+      bench.profile(trace_of_rank(flags.profile, group.rank(), group.world()));
     return 0;
   });
 }
@@ -109,9 +153,15 @@ void add_bench_step(CLI::App& bench, cli::Session& session) {
       ->add_option("--rows", flags->rows,
                    "full: every token a target; mixed: lengths seq/8..seq, half prompt")
       ->check(CLI::IsMember({"full", "mixed"}));
-  command
-      ->add_option("--stage", flags->stage, "What is trained; signals of frozen models are given")
+  command->add_option("--stage", flags->stage.name, "What is trained")
       ->check(CLI::IsMember({"baseline", "critic", "verifiable", "rho1"}));
+  command
+      ->add_option("--signals", flags->stage.signals,
+                   "Where token weights come from: given with the batch, a frozen model of the "
+                   "same shape, or (verifiable) a value head on the trunk")
+      ->check(CLI::IsMember({"given", "model", "joint"}));
+  command->add_flag("--train-backbone", flags->stage.train_backbone,
+                    "A critic's trunk learns too; default: its value head alone");
   command->add_flag("--beside-uniform", flags->beside_uniform,
                     "A baseline step beside each step; over_uniform is the median ratio");
   command->add_option("--heads", flags->heads, "Prediction heads (0: the preset's)")
@@ -145,6 +195,13 @@ void add_bench_step(CLI::App& bench, cli::Session& session) {
       ->add_option("--precision", flags->precision,
                    "How the optimizer keeps masters and moments: fp32 or bf16_sr")
       ->check(CLI::IsMember({"fp32", "bf16_sr"}));
+  command->add_flag("--expect", flags->expect,
+                    "Also the tokens/s that `wmtp plan` expects, after 2 s of calibration");
+  command
+      ->add_option("--profile", flags->profile,
+                   "Record one step after the timed ones: a Chrome trace, and a table of what took "
+                   "the time")
+      ->type_name("FILE");
   command->add_flag("--cpu-offload", flags->offload, "Shards and optimizer in host memory");
   command->callback([&session, flags] {
     session.run = [&session, flags] { return bench_step(session, *flags); };

@@ -8,6 +8,8 @@
 
 #include "wmtp/model/presets.h"
 #include "wmtp/run/plan/memory_plan.h"
+#include "wmtp/run/plan/speed/device_model.h"
+#include "wmtp/run/plan/speed/ring.h"
 #include "wmtp/run/plan/step_model.h"
 
 namespace wmtp::bench {
@@ -15,7 +17,6 @@ namespace {
 
 constexpr int kGpusOfNode = 8;
 constexpr std::array kWorlds = {8, 16, 32, 64, 128, 256, 512, 1024};
-constexpr double kGpuGib = 139.8;                  // of an H200
 constexpr double kUpdateSPerParameter = 7.15e-12;  // AdamW on one H200 (benchmarks/gpu.md)
 constexpr double kStartS = 20e-6;                  // of a collective of NCCL
 
@@ -65,15 +66,12 @@ bool fits(const Shape& shape, const run::Sharding& sharding) {
   request.world = sharding.group;
   request.recompute = shape.recomputes ? model::Recompute::block : model::Recompute::none;
   request.tokens = static_cast<std::int64_t>(shape.tokens);
-  return static_cast<double>(run::plan_memory(request).needed_bytes()) < kGpuGib * 0x1p30;
+  return static_cast<double>(run::plan_memory(request).needed_bytes()) <
+         run::device_model("h200").memory_bytes;
 }
 
-// A ring through whole nodes leaves each of them over all its cards at once; within a node it has
-// NVLink alone.
-run::LinkModel ring_of(int ranks, const NamedLink& network) {
-  if (ranks <= kGpusOfNode) return {kNvlink.bytes_per_s(), kNvlink.hop_us * 1e-6, kStartS};
-  const double hop_us = ((kGpusOfNode - 1) * kNvlink.hop_us + network.hop_us) / kGpusOfNode;
-  return {std::min(kNvlink.bytes_per_s(), network.bytes_per_s()), hop_us * 1e-6, kStartS};
+run::LinkModel link_of(const NamedLink& link) {
+  return {link.bytes_per_s(), link.hop_us * 1e-6, kStartS};
 }
 
 run::StepPrediction predict(const Shape& shape, const run::Sharding& sharding,
@@ -86,18 +84,9 @@ run::StepPrediction predict(const Shape& shape, const run::Sharding& sharding,
                                           .recomputes_blocks = shape.recomputes},
                                          sharding);
   model.micro_batches = micro_batches;
-  if (sharding.group == 1) {
-    model.across = ring_of(sharding.ranks, network);
-    return run::predict_step(model);
-  }
-  model.inside = ring_of(sharding.group, network);
-  // Replicas are on other nodes, and the GPUs of a node have a crossing of their own each: they
-  // share its cards, with each other and with rings that leave the node.
-  if (sharding.group <= kGpusOfNode)
-    model.across =
-        run::LinkModel{network.bytes_per_s() / sharding.group, network.hop_us * 1e-6, kStartS};
-  else
-    model.crossings_on_link = kGpusOfNode;
+  run::set_links(
+      {.node = link_of(kNvlink), .network = link_of(network), .ranks_per_node = kGpusOfNode},
+      model);
   return run::predict_step(model);
 }
 

@@ -4,12 +4,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
 #include "wmtp/model/presets.h"
+#include "wmtp/run/profile/step_profile.h"
+#include "wmtp/run/profile/time_table.h"
+#include "wmtp/storage/atomic_file.h"
 #include "wmtp/tensor/cuda_plugin.h"
+#include "wmtp/tensor/profile_scope.h"
 #include "wmtp/training/objectives/baseline.h"
 
 namespace wmtp::bench {
@@ -57,10 +62,12 @@ run::MemoryRequest memory_request(const StepFlags& flags, const BenchStage& stag
   request.frozen = options.frozen;
   request.heads = stage.predicts();
   if (options.value_head) request.value_head = options.value_head->type;
+  request.other = stage.frozen_request(options);
   request.parallel = options.parallel;
   request.world = world;
   request.recompute = options.transformer.recompute;
   request.tokens = static_cast<std::int64_t>(flags.batch) * flags.seq;
+  request.micro_batches = flags.accumulation;
   return request;
 }
 
@@ -122,11 +129,37 @@ Measured StepBench::run() {
   if (device_.is_cuda()) cuda_tables().services.reset_peak_memory(device_.index());
   for (int i = 0; i < flags_.steps; ++i) steps(i, measured);
   measured.span = squares_ / static_cast<double>(tokens_);
+  measured.targets_per_token = static_cast<double>(targets_) / static_cast<double>(tokens_);
   return measured;
 }
 
-std::int64_t StepBench::planned_bytes() const {
-  return run::plan_memory(memory_request(flags_, stage_, group_.world(), options_)).total_bytes();
+run::MemoryPlan StepBench::memory_plan() const {
+  return run::plan_memory(memory_request(flags_, stage_, group_.world(), options_));
+}
+
+run::SpeedRequest StepBench::speed_request(const Measured& measured) const {
+  run::SpeedRequest request;
+  request.shape = memory_request(flags_, stage_, group_.world(), options_);
+  request.shape.tokens = tokens_ / (static_cast<std::int64_t>(step_) * flags_.accumulation);
+  request.micro_batches = flags_.accumulation;
+  request.span = measured.span;
+  request.targets_per_token = measured.targets_per_token;
+  return request;
+}
+
+void StepBench::profile(const std::filesystem::path& trace) {
+  Measured ignored;
+  run::Profiler profiler(device_);
+  {
+    const ProfileScope scope(run::kStepScope, step_ + 1);
+    steps(0, ignored);
+  }
+  const auto spans = profiler.finish(trace, storage::AtomicFile::kPublic);
+  if (group_.rank() != 0) return;
+  tracking::ProfileSummary summary = run::time_table(spans, {step_, step_});
+  summary.world = group_.world();
+  summary.device = device_.is_cuda() ? "cuda" : "cpu";
+  run::tell_profile(summary);
 }
 
 void StepBench::steps(int pair, Measured& measured) {
@@ -173,6 +206,7 @@ training::StepInput StepBench::next_input(const BenchStage& stage, std::int64_t&
         input.micro_batches.push_back(stage.upload(batch, heads, model_.inv_freq()));
         tokens += static_cast<std::int64_t>(batch.tokens.size());
         note_span(batch);
+        targets_ += std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
       }
       responses_ = std::count(batch.target_mask.begin(), batch.target_mask.end(), 1);
     }

@@ -1,5 +1,6 @@
 // Training steps on random weights and tokens, timed: what `wmtp bench step` runs.
 #pragma once
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,23 +9,27 @@
 #include "wmtp/bench/strategy_flags.h"
 #include "wmtp/comm/session.h"
 #include "wmtp/run/plan/fit_memory.h"
+#include "wmtp/run/plan/speed/expected_speed.h"
 
 namespace wmtp::bench {
 
 struct StepFlags {
   StrategyFlags strategy;
   std::string preset = "small", recompute = "none", device = "auto", dtype, rows = "full";
-  std::string backend = "auto", stage = "baseline", precision = "fp32";
+  std::string backend = "auto", precision = "fp32", profile;
+  StageFlags stage;
   int batch = 4, seq = 512, steps = 10, warm = 2, heads = 0, accumulation = 1, threads = 0;
   int lora_rank = 0;  // 0: every parameter is trained
   double learning_rate = 1e-5, memory_gib = 0;
   bool shared_gpu = false, repeat_batch = false, offload = false, beside_uniform = false;
+  bool expect = false;  // also what `wmtp plan` expects
 };
 
 struct Measured {
   std::vector<double> seconds, rates, losses;
   std::vector<double> over_uniform;  // seconds of a step over those of the uniform one beside it
   double span = 0;                   // of attention, over all tokens
+  double targets_per_token = 0;      // of all heads
   int skipped = 0;                   // steps that updated nothing
 };
 
@@ -35,11 +40,15 @@ class StepBench {
   StepBench(const StepFlags& flags, comm::ProcessGroupSession& group, c10::Device device);
 
   Measured run();  // COLLECTIVE
+  // COLLECTIVE, BLOCKS. One step more, whose trace of this rank goes to the file; rank 0 shows the
+  // table. Error io where it cannot be written.
+  void profile(const std::filesystem::path& trace);
 
   training::TrainableModel& model() { return model_; }
   const training::AssembleOptions& options() const { return options_; }
   const BenchStage& stage() const { return stage_; }
-  std::int64_t planned_bytes() const;  // of a rank, before the slack
+  run::MemoryPlan memory_plan() const;  // of a rank
+  run::SpeedRequest speed_request(const Measured& measured) const;
 
  private:
   struct Timed {
@@ -54,7 +63,7 @@ class StepBench {
   void note_span(const models::SyntheticBatch& batch);
 
   StepFlags flags_;
-  BenchStage stage_, uniform_stage_{"baseline"};
+  BenchStage stage_, uniform_stage_{StageFlags{}};
   comm::ProcessGroupSession& group_;
   c10::Device device_;
   training::AssembleOptions options_;
@@ -62,7 +71,7 @@ class StepBench {
   std::unique_ptr<training::Objective> uniform_;
   std::unique_ptr<training::Step> uniform_step_;
   int step_ = 0;
-  std::int64_t tokens_ = 0, responses_ = 0;
+  std::int64_t tokens_ = 0, responses_ = 0, targets_ = 0;
   double squares_ = 0;
 };
 

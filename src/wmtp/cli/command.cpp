@@ -48,6 +48,7 @@ void add_commands(CLI::App& app, Session& session) {
   add_report(app, session);
   add_init(app, session);
   add_validate(app, session);
+  add_plan(app, session);
   add_migrate(app, session);
   add_bench(app, session);
   add_data(app, session);

@@ -46,6 +46,7 @@ void add_doctor(CLI::App& app, Session& session);
 void add_init(CLI::App& app, Session& session);
 void add_launch(CLI::App& app, Session& session);
 void add_migrate(CLI::App& app, Session& session);
+void add_plan(CLI::App& app, Session& session);
 void add_report(CLI::App& app, Session& session);
 void add_score(CLI::App& app, Session& session);
 void add_train(CLI::App& app, Session& session);

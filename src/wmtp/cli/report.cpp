@@ -12,11 +12,10 @@
 #include "wmtp/core/time.h"
 #include "wmtp/storage/atomic_file.h"
 #include "wmtp/tensor/cuda_error.h"
+#include "wmtp/tracking/run_files.h"
 
 namespace wmtp::cli {
 namespace {
-
-constexpr const char* kLastExitFile = "last_exit.json";
 
 // An object, where logging.format has made diagnostics objects.
 std::string text_for_stderr(const Session& session, const Error& error,
@@ -85,7 +84,7 @@ void write_last_exit(const std::filesystem::path& run_dir, const LastExit& exit)
                                     {"rank", exit.rank},
                                     {"time", utc_timestamp()}};
   storage::write_file_atomically(
-      run_dir / kLastExitFile,
+      run_dir / tracking::kLastExitFile,
       text.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 } catch (const std::exception& error) {
   log::warn("cli", "last_exit.json was not written: {}", error.what());
@@ -93,7 +92,7 @@ void write_last_exit(const std::filesystem::path& run_dir, const LastExit& exit)
 
 void forget_last_exit(const std::filesystem::path& run_dir) noexcept {
   std::error_code ignored;
-  std::filesystem::remove(run_dir / kLastExitFile, ignored);
+  std::filesystem::remove(run_dir / tracking::kLastExitFile, ignored);
 }
 
 }  // namespace wmtp::cli

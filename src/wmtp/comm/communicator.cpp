@@ -10,6 +10,7 @@
 #include "wmtp/core/error.h"
 #include "wmtp/core/failpoint.h"
 #include "wmtp/tensor/dtype.h"
+#include "wmtp/tensor/profile_scope.h"
 
 namespace wmtp::comm {
 namespace {
@@ -40,6 +41,8 @@ class ObservedWork : public Work::Body {
     std::shared_ptr<CollectiveLog> log;
     std::shared_ptr<CollectiveMeter> meter;  // null: not counted
     std::uint64_t number = 0;                // in the log
+    std::string_view kind = {};              // for profiles: "all_gather"
+    std::string what = {};                   // and "all_gather model.layers.3"
     CollectiveTimes times = {};
   };
   ObservedWork(Work inner, Observers observers)
@@ -47,6 +50,8 @@ class ObservedWork : public Work::Body {
 
   void wait() override {
     if (waited_) return inner_.wait();
+    const ProfileScope scope("wait ", observers_.what);
+    const ProfiledOperator operation("wait ", observers_.kind);
     if (observers_.meter) observers_.times.wait_begun = observers_.meter->now();
     inner_.wait();
     waited_ = true;
@@ -94,21 +99,26 @@ Work Communicator::started(CollectiveKind kind, const Tensor& tensor, std::strin
   const auto called = Clock::now();
   if (left_out()) return {};
   const bool is_gather = kind == CollectiveKind::other;  // of one rank's part
-  std::string what(is_gather ? "gather" : name_of(kind));
+  const std::string_view kind_name = is_gather ? "gather" : name_of(kind);
+  std::string what(kind_name);
   if (root) what += fmt::format(" {} {}", is_gather ? "to" : "from", *root);
   const auto number = log_->start(what, tensor.numel(), wmtp::name_of(tensor.scalar_type()), label);
   if (tensor.numel() == 0) {
     log_->finish(number);
     return {};
   }
-  if (!is_counted())
-    return Work(std::make_unique<ObservedWork>(start(), ObservedWork::Observers{log_, {}, number}));
+  what.append(" ").append(label);
+  const ProfileScope scope(what);
+  const ProfiledOperator operation(kind_name);
+  ObservedWork::Observers observers{log_, {}, number, kind_name, std::move(what)};
+  if (!is_counted()) return Work(std::make_unique<ObservedWork>(start(), std::move(observers)));
   const Moment begun = meter_->now();
   Work work = start();
   meter_->count(kind, static_cast<std::int64_t>(tensor.nbytes()) * (is_gather ? world_ : 1),
                 seconds_since(called));
-  return Work(std::make_unique<ObservedWork>(
-      std::move(work), ObservedWork::Observers{log_, meter_, number, {kind, begun, {}, {}, {}}}));
+  observers.meter = meter_;
+  observers.times = {kind, begun, {}, {}, {}};
+  return Work(std::make_unique<ObservedWork>(std::move(work), std::move(observers)));
 }
 
 Work Communicator::all_gather(const Tensor& out, const Tensor& in, std::string_view label) {
@@ -145,7 +155,8 @@ Work Communicator::started_between_two(std::string_view kind, const Tensor& tens
           fmt::format("rank {} and rank {} of {}", rank_, other, world_));
   const auto number = log_->start(fmt::format("{} {}", kind, other), tensor.numel(),
                                   wmtp::name_of(tensor.scalar_type()), label);
-  return Work(std::make_unique<ObservedWork>(start(), ObservedWork::Observers{log_, {}, number}));
+  return Work(std::make_unique<ObservedWork>(
+      start(), ObservedWork::Observers{log_, {}, number, kind, fmt::format("{} {}", kind, label)}));
 }
 
 Work Communicator::send(const Tensor& tensor, int to, std::string_view label) {
@@ -170,6 +181,8 @@ Work Communicator::do_recv(const Tensor&, int) {
 void Communicator::barrier(std::string_view label) {
   if (left_out()) return;
   const auto number = log_->start("barrier", 0, "-", label);
+  const ProfileScope scope("barrier ", label);
+  const ProfiledOperator operation("barrier");
   const Moment begun = is_counted() ? meter_->now() : Moment();
   do_barrier();
   log_->finish(number);

@@ -5,6 +5,7 @@
 #include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/support/checks.h"
 #include "wmtp/kernels/support/cuda_launch.h"
+#include "wmtp/tensor/profile_scope.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -56,6 +57,7 @@ void adamw_on_gpu(const AdamW& a) {
 }  // namespace
 
 void adamw(const AdamW& args) {
+  const ProfiledOperator operation("wmtp::adamw");
   check_adamw(args);
   if (args.param.numel() == 0) return;
   if (args.param.is_cuda()) return adamw_on_gpu(args);

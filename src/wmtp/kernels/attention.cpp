@@ -7,6 +7,7 @@
 #include "wmtp/kernels/attention_aten.h"
 #include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/support/checks.h"
+#include "wmtp/tensor/profile_scope.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -77,6 +78,7 @@ Documents make_documents(std::vector<std::int32_t> start, c10::Device device) {
 
 AttentionResult attention(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v_NGE,
                           const Documents& documents, const AttentionOptions& options) {
+  const ProfiledOperator operation("wmtp::attention");
   check_attention(ArgChecks("attention", q_NHE), q_NHE, k_NGE, v_NGE, documents);
   const AttentionChoice choice = choose(q_NHE, documents, options);
   if (q_NHE.is_cpu()) {
@@ -93,6 +95,7 @@ AttentionResult attention(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor
 }
 
 AttentionGrads attention_backward(const AttentionBackward& args) {
+  const ProfiledOperator operation("wmtp::attention_backward");
   WMTP_CHECK(args.forward && args.documents, "attention_backward: no forward result");
   const ArgChecks demands("attention_backward", args.q_NHE);
   check_attention(demands, args.q_NHE, args.k_NGE, args.v_NGE, *args.documents);

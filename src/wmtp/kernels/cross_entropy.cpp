@@ -4,6 +4,7 @@
 #include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/support/checks.h"
 #include "wmtp/kernels/support/cuda_launch.h"
+#include "wmtp/tensor/profile_scope.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -36,6 +37,7 @@ void cross_entropy_on_gpu(const CrossEntropy& a) {
 }  // namespace
 
 void cross_entropy(const CrossEntropy& args) {
+  const ProfiledOperator operation("wmtp::cross_entropy");
   check_cross_entropy(args);
   if (args.logits_MV.numel() == 0) return;
   if (args.logits_MV.is_cuda()) return cross_entropy_on_gpu(args);

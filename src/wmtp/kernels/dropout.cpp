@@ -7,6 +7,7 @@
 #include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/support/checks.h"
 #include "wmtp/kernels/support/cuda_launch.h"
+#include "wmtp/tensor/profile_scope.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -34,6 +35,7 @@ void dropout_on_gpu(const Tensor& x_NI, const DropoutMask& mask, const Tensor& o
 }  // namespace
 
 void dropout(const Tensor& x_NI, const DropoutMask& mask, const Tensor& out_NI) {
+  const ProfiledOperator operation("wmtp::dropout");
   const std::int64_t rows = x_NI.size(0);
   const ArgChecks demands("dropout", x_NI);
   demands.matrix("out", out_NI, rows, x_NI.size(1), x_NI.scalar_type())

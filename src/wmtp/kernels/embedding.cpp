@@ -5,6 +5,7 @@
 #include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/support/checks.h"
 #include "wmtp/kernels/support/cuda_launch.h"
+#include "wmtp/tensor/profile_scope.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -39,6 +40,7 @@ void backward_on_gpu(const Tensor& tokens_N, const Tensor& dout_ND, const Tensor
 }  // namespace
 
 void embedding(const Tensor& tokens_N, const Tensor& weight_VD, const Tensor& out_ND) {
+  const ProfiledOperator operation("wmtp::embedding");
   const ArgChecks demands("embedding", weight_VD);
   const DType dtype = weight_VD.scalar_type();
   demands.vector("tokens", tokens_N, out_ND.size(0), kInt32)
@@ -52,6 +54,7 @@ void embedding(const Tensor& tokens_N, const Tensor& weight_VD, const Tensor& ou
 }
 
 void embedding_backward(const Tensor& tokens_N, const Tensor& dout_ND, const Tensor& dweight_VD) {
+  const ProfiledOperator operation("wmtp::embedding_backward");
   const ArgChecks demands("embedding_backward", dout_ND);
   const std::int64_t vocabulary = dweight_VD.size(0), features = dout_ND.size(1);
   demands.vector("tokens", tokens_N, dout_ND.size(0), kInt32)

@@ -4,6 +4,7 @@
 #include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/support/checks.h"
 #include "wmtp/kernels/support/cuda_launch.h"
+#include "wmtp/tensor/profile_scope.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -18,6 +19,7 @@ void grad_norm_on_gpu(const Tensor& flat, const Tensor& out) {
 }  // namespace
 
 void add_squared_norm(const Tensor& flat, const Tensor& out) {
+  const ProfiledOperator operation("wmtp::add_squared_norm");
   const ArgChecks demands("add_squared_norm", flat);
   const DType dtype = flat.scalar_type();
   demands.vector("flat", flat, flat.numel(), dtype).scalar("out", out, kFloat64);

@@ -17,16 +17,11 @@ constexpr std::int64_t kCpuChunkBytes = std::int64_t{64} << 20;
 constexpr std::int64_t kGpuChunkBytes = std::int64_t{512} << 20;
 
 std::int64_t chunk_rows(const LinearCrossEntropy& args) {
-  const std::int64_t rows = std::max<std::int64_t>(args.targets_M.size(0), 1);
-  if (args.chunk_rows > 0) return std::min(args.chunk_rows, rows);
-  const std::int64_t row_bytes =
-      args.weight_VD.size(0) * static_cast<std::int64_t>(args.weight_VD.element_size());
-  const bool gpu = args.hidden_ND.is_cuda();
-  const std::int64_t most = std::max<std::int64_t>(
-      (gpu ? kGpuChunkBytes : kCpuChunkBytes) / std::max<std::int64_t>(row_bytes, 1), 1);
-  // Chunks of equal size, so that the last one is not a GEMM of a few rows.
-  const std::int64_t num_chunks = (rows + most - 1) / most;
-  return (rows + num_chunks - 1) / num_chunks;
+  return loss_chunk_rows({.rows = args.targets_M.size(0),
+                          .row_bytes = args.weight_VD.size(0) *
+                                       static_cast<std::int64_t>(args.weight_VD.element_size()),
+                          .wanted = args.chunk_rows,
+                          .on_gpu = args.hidden_ND.is_cuda()});
 }
 
 void check_linear_cross_entropy(const LinearCrossEntropy& args) {
@@ -125,6 +120,17 @@ Tensor run(const LinearCrossEntropy& args, const LinearCrossEntropyGrads* grads)
 }
 
 }  // namespace
+
+std::int64_t loss_chunk_rows(const LossChunk& chunk) {
+  const std::int64_t rows = std::max<std::int64_t>(chunk.rows, 1);
+  if (chunk.wanted > 0) return std::min(chunk.wanted, rows);
+  const std::int64_t most = std::max<std::int64_t>(
+      (chunk.on_gpu ? kGpuChunkBytes : kCpuChunkBytes) / std::max<std::int64_t>(chunk.row_bytes, 1),
+      1);
+  // Chunks of equal size, so that the last one is not a GEMM of a few rows.
+  const std::int64_t num_chunks = (rows + most - 1) / most;
+  return (rows + num_chunks - 1) / num_chunks;
+}
 
 Tensor nll(const LinearCrossEntropy& args) {
   check_linear_cross_entropy(args);

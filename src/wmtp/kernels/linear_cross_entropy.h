@@ -28,4 +28,13 @@ struct LinearCrossEntropyGrads {
 };
 Tensor nll_and_grad(const LinearCrossEntropy& args, const LinearCrossEntropyGrads& grads);
 
+// How many rows one chunk has.
+struct LossChunk {
+  std::int64_t rows = 0;       // with a target
+  std::int64_t row_bytes = 0;  // of a row of logits
+  std::int64_t wanted = 0;     // LinearCrossEntropy::chunk_rows
+  bool on_gpu = false;
+};
+std::int64_t loss_chunk_rows(const LossChunk& chunk);
+
 }  // namespace wmtp::kernels

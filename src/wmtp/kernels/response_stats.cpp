@@ -3,6 +3,7 @@
 #include "wmtp/core/error.h"
 #include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/support/cuda_launch.h"
+#include "wmtp/tensor/profile_scope.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -23,6 +24,7 @@ void response_stats_on_gpu(const Tensor& values_N, const Responses& responses,
 }  // namespace
 
 void response_stats(const Tensor& values_N, const Responses& responses, const Tensor& stats_DS) {
+  const ProfiledOperator operation("wmtp::response_stats");
   const ArgChecks demands("response_stats", values_N);
   check_responses(demands, responses, values_N);
   demands.matrix("stats", stats_DS, responses.num_docs(), kNumResponseStats, kFloat64)

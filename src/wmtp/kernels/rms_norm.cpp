@@ -4,6 +4,7 @@
 #include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/support/checks.h"
 #include "wmtp/kernels/support/cuda_launch.h"
+#include "wmtp/tensor/profile_scope.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -73,6 +74,7 @@ void rms_norm_on_gpu(const RmsNormBackward& a) {
 }  // namespace
 
 void rms_norm(const RmsNorm& args) {
+  const ProfiledOperator operation("wmtp::rms_norm");
   check_rms_norm(args);
   if (args.x_ND.numel() == 0) return;
   if (args.x_ND.is_cuda()) return rms_norm_on_gpu(args);
@@ -81,6 +83,7 @@ void rms_norm(const RmsNorm& args) {
 }
 
 void rms_norm_backward(const RmsNormBackward& args) {
+  const ProfiledOperator operation("wmtp::rms_norm_backward");
   check_rms_norm(args);
   if (args.x_ND.numel() == 0) return;
   if (args.x_ND.is_cuda()) return rms_norm_on_gpu(args);

@@ -9,6 +9,7 @@
 #include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/support/checks.h"
 #include "wmtp/kernels/support/cuda_launch.h"
+#include "wmtp/tensor/profile_scope.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -110,6 +111,7 @@ RopeTable rope_table(const Tensor& positions_N, const Tensor& inv_freq_F) {
 }
 
 void rope(const Rope& args) {
+  const ProfiledOperator operation("wmtp::rope");
   check_rope(args);
   if (args.qkv_NC.numel() == 0) return;
   if (args.qkv_NC.is_cuda()) return rope_on_gpu(args);
@@ -118,6 +120,7 @@ void rope(const Rope& args) {
 }
 
 void rope_backward(const RopeBackward& args) {
+  const ProfiledOperator operation("wmtp::rope_backward");
   check_rope(args);
   if (args.dqkv_NC.numel() == 0) return;
   if (args.dqkv_NC.is_cuda()) return rope_on_gpu(args);

@@ -4,6 +4,7 @@
 #include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/support/checks.h"
 #include "wmtp/kernels/support/cuda_launch.h"
+#include "wmtp/tensor/profile_scope.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -26,6 +27,7 @@ void swiglu_on_gpu(const SwigluBackward& a) {
 }  // namespace
 
 void swiglu(const Tensor& gate_up_N2F, const Tensor& out_NF) {
+  const ProfiledOperator operation("wmtp::swiglu");
   const ArgChecks demands("swiglu", out_NF);
   const DType dtype = out_NF.scalar_type();
   demands.matrix("out", out_NF, out_NF.size(0), out_NF.size(1), dtype)
@@ -37,6 +39,7 @@ void swiglu(const Tensor& gate_up_N2F, const Tensor& out_NF) {
 }
 
 void swiglu_backward(const SwigluBackward& args) {
+  const ProfiledOperator operation("wmtp::swiglu_backward");
   const ArgChecks demands("swiglu_backward", args.dout_NF);
   const DType dtype = args.dout_NF.scalar_type();
   const std::int64_t rows = args.dout_NF.size(0), columns = args.dout_NF.size(1);

@@ -5,6 +5,7 @@
 #include "wmtp/kernels/responses.h"
 #include "wmtp/kernels/support/checks.h"
 #include "wmtp/kernels/support/cuda_launch.h"
+#include "wmtp/tensor/profile_scope.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -34,6 +35,7 @@ void top_k_on_gpu(const TopK& a) {
 }  // namespace
 
 void top_k(const TopK& args) {
+  const ProfiledOperator operation("wmtp::top_k");
   check_top_k(args);
   if (args.scores_M.is_cuda()) return top_k_on_gpu(args);
   is_double_on_cpu("top_k", args.scores_M) ? cpu::top_k<double>(args) : cpu::top_k<float>(args);

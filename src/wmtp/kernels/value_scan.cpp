@@ -3,6 +3,7 @@
 #include "wmtp/core/error.h"
 #include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/kernels/support/cuda_launch.h"
+#include "wmtp/tensor/profile_scope.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -37,6 +38,7 @@ void value_scan_on_gpu(const ValueScan& a) {
 }  // namespace
 
 void value_scan(const ValueScan& args) {
+  const ProfiledOperator operation("wmtp::value_scan");
   check_value_scan(args);
   if (args.responses.num_docs() == 0) return;
   if (args.values_N.is_cuda()) return value_scan_on_gpu(args);

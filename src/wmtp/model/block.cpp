@@ -7,6 +7,7 @@
 
 #include "wmtp/kernels/rms_norm.h"
 #include "wmtp/kernels/swiglu.h"
+#include "wmtp/tensor/profile_scope.h"
 
 namespace wmtp::model {
 namespace {
@@ -109,6 +110,7 @@ BlockOutput Block::forward(const BlockParams& params, const ResidualStream& in,
 Tensor Block::backward(const BlockParams& params, BlockActivations kept, Tensor dy_MD,
                        const BlockContext& context, Recompute level) const {
   if (level == Recompute::block) {
+    const ProfileScope scope("recompute");
     const ResidualStream in{kept.x_ND, Tensor()};
     Tensor down_MD;
     run(params, in, context, kept, down_MD);

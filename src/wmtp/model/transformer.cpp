@@ -12,6 +12,7 @@
 #include "wmtp/kernels/linear_cross_entropy.h"
 #include "wmtp/kernels/rms_norm.h"
 #include "wmtp/model/adapters.h"
+#include "wmtp/tensor/profile_scope.h"
 
 namespace wmtp::model {
 namespace {
@@ -60,14 +61,21 @@ BlockParams Transformer::params_of(UnitId unit, const UnitBuffers& buffers, cons
   return params;
 }
 
-TrunkPass Transformer::forward_trunk(const Batch& batch) {
-  TrunkPass pass;
+Tensor Transformer::embed(const Batch& batch, TrunkPass& pass) {
+  const ProfileScope scope("forward root");
   pass.root = std::make_unique<HeldRoot>(config_, access_, sink_);
   const Tensor& embedding_VD = pass.root->params().embedding_VD;
-  ResidualStream stream{at::empty({batch.num_tokens(), config_.dim}, embedding_VD.options()),
-                        Tensor()};
-  kernels::embedding(batch.tokens_N, embedding_VD, stream.base_ND);
+  Tensor base_ND = at::empty({batch.num_tokens(), config_.dim}, embedding_VD.options());
+  kernels::embedding(batch.tokens_N, embedding_VD, base_ND);
+  return base_ND;
+}
+
+TrunkPass Transformer::forward_trunk(const Batch& batch) {
+  const ProfileScope phase("forward");
+  TrunkPass pass;
+  ResidualStream stream{embed(batch, pass), Tensor()};
   for (std::int64_t i = 0; i < num_trunk_blocks_; ++i) {
+    const ProfileScope scope("forward layers.", i);
     const AcquiredUnit unit(access_, trunk_unit(i), Pass::forward);
     const BlockParams params = params_of(trunk_unit(i), unit.buffers(), Tensor(), batch);
     BlockOutput out = block_.forward(params, stream, Tensor(), context(batch), options_.recompute,
@@ -82,6 +90,7 @@ TrunkPass Transformer::forward_trunk(const Batch& batch) {
 
 HeadPass Transformer::forward_head(const TrunkPass& trunk, const Batch& batch, int head) {
   WMTP_CHECK(head >= 0 && head < config_.n_future, "no such prediction head");
+  const ProfileScope scope("forward head ", head);
   const Tensor rows_M =
       needed_rows(batch.heads.at(static_cast<std::size_t>(head)), batch.num_tokens());
   HeadPass pass;
@@ -116,6 +125,7 @@ HeadPass Transformer::forward_head(const TrunkPass& trunk, const Batch& batch, i
 }
 
 Tensor Transformer::nll(const TrunkPass& trunk, const HeadPass& pass, const Batch& batch) const {
+  const ProfileScope scope("forward loss of head ", pass.head);
   return kernels::nll({.hidden_ND = pass.normed_MD,
                        .weight_VD = trunk.root->params().unembedding.weight_OI,
                        .rows_M = {},
@@ -125,6 +135,7 @@ Tensor Transformer::nll(const TrunkPass& trunk, const HeadPass& pass, const Batc
 
 Tensor Transformer::backward_head(TrunkPass& trunk, HeadPass pass, const Batch& batch,
                                   const Tensor& scale_M, const Tensor& selected_C) {
+  const ProfileScope scope("backward head ", pass.head);
   const RootParams& root = trunk.root->params();
   const HeadTargets& targets = batch.heads[static_cast<std::size_t>(pass.head)];
   const Tensor dnormed_MD = at::empty_like(pass.normed_MD);
@@ -158,9 +169,11 @@ Tensor Transformer::backward_head(TrunkPass& trunk, HeadPass pass, const Batch& 
 void Transformer::backward_trunk(TrunkPass trunk, const Batch& batch) {
   WMTP_CHECK(sink_ && trunk.dhidden_ND.defined(),
              "the trunk's backward needs a gradient from its heads");
+  const ProfileScope phase("backward");
   trunk.hidden_ND = Tensor();
   Tensor dx_ND = std::move(trunk.dhidden_ND);
   for (std::int64_t i = num_trunk_blocks_ - 1; i >= 0; --i) {
+    const ProfileScope scope("backward layers.", i);
     const AcquiredUnit unit(access_, trunk_unit(i), Pass::backward);
     const BlockParams params =
         params_of(trunk_unit(i), unit.buffers(), sink_->open(trunk_unit(i)), batch);
@@ -169,6 +182,7 @@ void Transformer::backward_trunk(TrunkPass trunk, const Batch& batch) {
     trunk.blocks.pop_back();
     sink_->close(trunk_unit(i));
   }
+  const ProfileScope scope("backward root");
   if (const Tensor& dembedding_VD = trunk.root->params().dembedding_VD; dembedding_VD.defined())
     kernels::embedding_backward(batch.tokens_N, dx_ND, dembedding_VD);
   sink_->close(kRoot);

@@ -75,6 +75,8 @@ class Transformer {
   Tensor logits(const TrunkPass& trunk, const HeadPass& pass) const;
 
  private:
+  // Acquires the root into the pass; the first stream.
+  Tensor embed(const Batch& batch, TrunkPass& pass);
   UnitId trunk_unit(std::int64_t block) const { return UnitId(static_cast<int>(1 + block)); }
   UnitId head_unit(int head) const {
     return UnitId(static_cast<int>(1 + num_trunk_blocks_ + head));

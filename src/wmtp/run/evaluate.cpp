@@ -1,6 +1,7 @@
 #include "wmtp/run/evaluate.h"
 
 #include "wmtp/run/data/step_reader.h"
+#include "wmtp/run/report/batch_view.h"
 
 namespace wmtp::run {
 
@@ -38,7 +39,9 @@ void show_sample(const EvaluatedParts& parts, std::int64_t step, RunReport* repo
   if (!next) return;
   parts.model.runtime().begin_evaluation(/*kind=*/2);
   const training::TokenMarks marks = parts.model.objective().view(next->batch);
-  if (report) report->sample(step, next->batch, marks, parts.data.tokenizer());
+  if (report)
+    report->sample(step, {next->batch, marks, from_validation ? "validation" : "train"},
+                   parts.data.tokenizer());
 }
 
 }  // namespace wmtp::run

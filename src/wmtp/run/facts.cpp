@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "wmtp/run/plan/flops.h"
 #include "wmtp/run/plan/run_flops.h"
+#include "wmtp/run/plan/speed/device_model.h"
 #include "wmtp/run/report/run_memory.h"
 #include "wmtp/tensor/cuda_plugin.h"
 
@@ -46,8 +46,9 @@ RunFacts run_facts(const config::Config& config, const RunContext& context, cons
   if (config.runtime.peak_tflops)
     facts.peak_flops = *config.runtime.peak_tflops * 1e12;
   else if (context.device.is_cuda())
-    facts.peak_flops =
-        known_peak_flops(cuda_tables().services.device_info(context.device.index()).name);
+    if (const DeviceModel* known =
+            find_device(cuda_tables().services.device_info(context.device.index()).name))
+      facts.peak_flops = known->peak_flops;
   facts.memory_limit_gib = static_cast<double>(context.memory_bytes) / (1 << 30);
   facts.memory_used_gib = [device = context.device] { return peak_memory_gib(device); };
   return facts;

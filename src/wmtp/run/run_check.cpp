@@ -37,10 +37,6 @@ bool needs_no_files(const config::Config& config) {
          config.experiment.stage != config::Stage::rho1;
 }
 
-bool is_too_large(const Error& error) {
-  return error.module() == "memory";
-}
-
 class RunChecker {
  public:
   RunChecker(const config::Config& config, const RunContext& context)

@@ -9,6 +9,7 @@
 #include "wmtp/run/checkpoints/checkpointer.h"
 #include "wmtp/run/data/run_data.h"
 #include "wmtp/run/plan/model_plan.h"
+#include "wmtp/run/profile/step_range.h"
 #include "wmtp/run/stages/stage_models.h"
 
 namespace wmtp::run {
@@ -26,6 +27,7 @@ struct TrainerOptions {
   bool offline = false;  // nothing is sent: uploads stay queued
   // Of a rehearsal: the models have no more trunk blocks than this (plan/cut_plan.h).
   std::optional<std::int64_t> most_blocks = {};
+  std::optional<StepRange> profile = {};  // steps to be profiled
 };
 
 // The same in every checkpoint of the run. `base_fingerprint`: rank 0's.

@@ -15,10 +15,12 @@
 #include "wmtp/run/input_facts.h"
 #include "wmtp/run/plan/cut_plan.h"
 #include "wmtp/run/plan/from_config.h"
+#include "wmtp/run/profile/time_table.h"
 #include "wmtp/run/report/loss_watch.h"
 #include "wmtp/run/report/public_text.h"
 #include "wmtp/run/report/run_uid.h"
 #include "wmtp/run/report/validation_record.h"
+#include "wmtp/tensor/profile_scope.h"
 
 namespace wmtp::run {
 namespace {
@@ -59,7 +61,8 @@ Trainer::Trainer(const config::ResolvedConfig& config, const RunContext& context
                  data_.validation() != nullptr),
       system_(config_, context.device),
       comm_(groups_.all()),
-      stragglers_(rank_hosts(session)) {
+      stragglers_(rank_hosts(session)),
+      profile_(options.profile, config_.runtime.run_dir, context) {
   if (stage_.frozen()) signals_.follow(*stage_.frozen());
   if (context_.rank == 0)  // who writes checkpoints and the export
     models::resolve_token_ids(plan_.assemble.model, plan_.generation_config, &data_.tokenizer());
@@ -82,6 +85,7 @@ Trainer::Trainer(const config::ResolvedConfig& config, const RunContext& context
   state_.run_uid = agree_run_uid(config_, state_.run_uid, options_.start_id, session_);
   num_steps_ = state_.step + static_cast<std::int64_t>(data_.steps_from(state_.cursor));
   if (config_.training.max_steps) num_steps_ = std::min(num_steps_, *config_.training.max_steps);
+  profile_.plan(state_.step, num_steps_);
   saves_->begin(state_.step);
 }
 
@@ -141,7 +145,9 @@ RunEnd Trainer::run(RunReport* report, const RunRequests& requests) {
   while (state_.step < num_steps_ && !stop_agreed_ && !is_early()) {
     const auto begun = Clock::now();
     const std::uint64_t samples_before = run_samples();
+    profile_.begin(state_.step + 1);
     if (!run_step(reader, requests)) break;
+    profile_.end(state_.step, session_);
     if (!order_checked) session_.check_order();
     order_checked = true;
     read_pending(/*keep=*/1, report);
@@ -162,6 +168,7 @@ RunEnd Trainer::run(RunReport* report, const RunRequests& requests) {
                    std::chrono::milliseconds(static_cast<std::int64_t>(limit.limit_s() * 1e3)));
   }
   read_pending(/*keep=*/0, report);
+  profile_.abandon(state_.step);
   watchdog.enter("end of the run", options_.save_limit);
   const bool stopped = stop_agreed_ && state_.step < num_steps_;
   if (stopped && requests.grace) watchdog.limit_stop(requests.grace());
@@ -207,6 +214,7 @@ void Trainer::save(bool final, bool wait, RunReport* report) {
 }
 
 bool Trainer::run_step(StepReader& reader, const RunRequests& requests) {
+  const ProfileScope scope(kStepScope, state_.step + 1);
   const auto started = Clock::now();
   comm_.begin_step(is_reported(state_.step + 1 + CommFigures::kStepsToRead, num_steps_, config_) ||
                    stragglers_.is_sampled(state_.step + 1));
@@ -260,6 +268,7 @@ void Trainer::read_pending(std::size_t keep, RunReport* report) {
     if (result.save) saves_->request();
     count_skipped(*step, config_.training.max_bad_steps, state_);
     step->record.skipped_steps = state_.skipped_steps;
+    step->record.tokens_seen = state_.tokens_seen;
     const auto speeds = stragglers_.compare(step->record.step, step->own_times.rows());
     const auto spike = watch_loss(config_.runtime.loss_spike, step->record, state_.losses);
     if (report) {
@@ -273,6 +282,7 @@ void Trainer::read_pending(std::size_t keep, RunReport* report) {
 
 std::optional<training::Numbers> Trainer::validate(RunReport* report) {
   if (!data_.validation()) return std::nullopt;
+  const ProfileScope scope("validation");
   session_.watchdog().enter("validation", std::chrono::milliseconds(0));
   return evaluate({plan_, data_, *model_, signals_}, session_.reduce_group(),
                   [&](std::int64_t num_done, std::int64_t num_batches) {

@@ -13,6 +13,7 @@
 #include "wmtp/run/plan/events.h"
 #include "wmtp/run/plan/model_plan.h"
 #include "wmtp/run/plan/remaining.h"
+#include "wmtp/run/profile/step_profile.h"
 #include "wmtp/run/report/comm_figures.h"
 #include "wmtp/run/report/run_report.h"
 #include "wmtp/run/report/straggler_watch.h"
@@ -103,6 +104,7 @@ class Trainer {
   PendingSteps pending_;
   CommFigures comm_;
   StragglerWatch stragglers_;
+  StepProfile profile_;
   double waited_s_ = 0;
   bool stop_agreed_ = false;
 };

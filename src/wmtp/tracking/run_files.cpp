@@ -51,7 +51,12 @@ void RunFiles::sample(const DecodedSample& sample) {
   if (!file) return;
   OrderedJson tokens = OrderedJson::array();
   for (const SampleToken& token : sample.tokens) tokens.push_back(token_json(token));
-  file->line({{"step", sample.step}, {"stage", sample.stage}, {"tokens", std::move(tokens)}});
+  OrderedJson line{{"step", sample.step}, {"stage", sample.stage}};
+  if (!sample.split.empty()) line["split"] = sample.split;
+  if (sample.id) line["id"] = *sample.id;
+  if (sample.correct) line["correct"] = *sample.correct;
+  line["tokens"] = std::move(tokens);
+  file->line(line);
 }
 
 void RunFiles::histogram(const Histogram& histogram) {

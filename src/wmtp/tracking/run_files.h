@@ -16,7 +16,8 @@ inline constexpr const char* kSamplesFile = "samples.jsonl";
 inline constexpr const char* kHistogramsFile = "histograms.jsonl";
 inline constexpr const char* kEnvironmentFile = "environment.json";
 inline constexpr const char* kSummaryFile = "summary.json";
-inline constexpr const char* kStartsFile = "restarts.jsonl";  // checkpoint/start_log.h writes it
+inline constexpr const char* kLastExitFile = "last_exit.json";  // the program itself writes it
+inline constexpr const char* kStartsFile = "restarts.jsonl";    // checkpoint/start_log.h writes it
 
 class RunFiles : public Sink {
  public:

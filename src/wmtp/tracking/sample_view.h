@@ -27,6 +27,11 @@ struct DecodedSample {
   std::int64_t step = 0;
   std::string stage = {};
   std::vector<SampleToken> tokens = {};
+  // Where it comes from: "train" or "validation", and the id that messages name it by. A run shows
+  // the same samples each time. Runs of older versions do not say.
+  std::string split = {};
+  std::optional<std::uint64_t> id = {};
+  std::optional<bool> correct = {};  // as its row says; nothing: it does not
 };
 
 struct SampleStyle {

@@ -12,6 +12,13 @@
 namespace wmtp::training {
 namespace {
 
+std::vector<std::optional<bool>> labels_of(const data::HostBatch& host) {
+  std::vector<std::optional<bool>> correct(host.num_docs());
+  for (std::size_t d = 0; d < correct.size(); ++d)
+    if (host.has_reward[d] != 0) correct[d] = host.reward[d] > 0;
+  return correct;
+}
+
 models::TokenView view_of(const data::HostBatch& host) {
   WMTP_CHECK(host.row_stride == 0 || host.num_tokens() > 0, "a padded batch without tokens");
   return {host.tokens, host.positions, host.doc_start, host.target_mask, host.sample_id};
@@ -64,6 +71,7 @@ DeviceBatch upload_batch(const data::HostBatch& host, const UploadOptions& optio
   }
   DeviceBatch batch = assemble(view_of(host), host.reward, host.pair_role, options);
   batch.epoch = host.epoch;
+  batch.correct = labels_of(host);
   const c10::Device device = options.inv_freq_F.device();
   if (!host.ref_nll.empty()) batch.ref_nll_N = upload_values(host.ref_nll, device);
   if (!host.value.empty()) batch.value_N = upload_values(host.value, device);

@@ -25,6 +25,7 @@ struct DeviceBatch {
   std::vector<std::int32_t> doc_start;          // D + 1
   std::vector<std::uint8_t> mask;               // N
   std::vector<std::int32_t> tokens, positions;  // N
+  std::vector<std::optional<bool>> correct;     // D, or empty: no row says whether it is right
   std::uint64_t epoch = 0;
   // Where signals of a frozen model are kept (null: nowhere; BORROWS), and what samples the
   // documents are, where the batch came from a data set: fillers left out.

@@ -5,6 +5,7 @@
 #include "wmtp/core/error.h"
 #include "wmtp/model/weight_names.h"
 #include "wmtp/models/rope_frequencies.h"
+#include "wmtp/tensor/profile_scope.h"
 
 namespace wmtp::training {
 namespace {
@@ -62,6 +63,7 @@ FrozenModel::FrozenModel(const models::ModelSource& source, const FrozenModelOpt
 }
 
 Tensor FrozenModel::next_token_nll(const DeviceBatch& batch) {
+  const ProfileScope scope("signals");
   const model::Batch own = batch_for(batch, 1, inv_freq_F_);
   runtime_.begin_evaluation();
   const model::TrunkPass trunk = transformer_.forward_trunk(own);
@@ -74,6 +76,7 @@ Tensor FrozenModel::next_token_nll(const DeviceBatch& batch) {
 }
 
 Tensor FrozenModel::values(const DeviceBatch& batch) {
+  const ProfileScope scope("signals");
   const model::Batch own = batch_for(batch, 0, inv_freq_F_);
   runtime_.begin_evaluation();
   const model::TrunkPass trunk = transformer_.forward_trunk(own);

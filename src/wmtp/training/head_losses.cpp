@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "wmtp/tensor/profile_scope.h"
+
 namespace wmtp::training {
 
 RowWeights uniform_rows(int, const Tensor&) {
@@ -42,6 +44,7 @@ void HeadLosses::run(model::Transformer& model, model::TrunkPass& trunk, const m
                      const WeighRows& weigh, int first_selected, Totals& totals,
                      const SeeRows& see) {
   for (int head = 0; head < num_heads_; ++head) {
+    const ProfileScope scope("loss head ", head);
     model::HeadPass pass = model.forward_head(trunk, batch, head);
     const bool selects = head >= first_selected;
     Tensor nll_M = selects ? model.nll(trunk, pass, batch) : Tensor();

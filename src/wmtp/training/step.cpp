@@ -9,6 +9,7 @@
 #include "wmtp/core/failpoint.h"
 #include "wmtp/kernels/grad_norm.h"
 #include "wmtp/optim/clip.h"
+#include "wmtp/tensor/profile_scope.h"
 
 namespace wmtp::training {
 
@@ -44,8 +45,7 @@ PendingResult Step::run(const StepInput& input, const StopSaveFlags& asked) {
     objective_.run(i, input.micro_batches[i], totals);
   }
   failpoint::pass("step.reduce.before");
-  runtime_.finish_grads();
-  add_gradient_norm(totals);
+  finish_gradients(totals);
   objective_.close_totals(totals);
   if (failpoint::pass("step.loss") == failpoint::Action::damage) totals["bad"].fill_(NAN);
   if (failpoint::pass("step.grad_norm") == failpoint::Action::damage)
@@ -54,7 +54,10 @@ PendingResult Step::run(const StepInput& input, const StopSaveFlags& asked) {
   if (asked.save) totals["save"].fill_(1);
   totals["tokens"].select(0, 0).fill_(input.num_tokens);
   totals["tokens"].select(0, 1).fill_(input.squared_lengths);
-  totals.reduce(reduce_, "totals");
+  {
+    const ProfileScope scope("totals");
+    totals.reduce(reduce_, "totals");
+  }
   const Tensor apply = may_apply(totals, facts);
   failpoint::pass("step.apply.before");
   update(input, facts, totals, apply);
@@ -69,6 +72,7 @@ Tensor Step::may_apply(const Totals& totals, const StepFacts& facts) const {
 
 void Step::update(const StepInput& input, const StepFacts& facts, const Totals& totals,
                   const Tensor& apply) {
+  const ProfileScope scope_of_update("update");
   const Tensor& scale = facts.loss_scale;
   const Tensor scaled_norm2 = totals["squared_norm"].select(0, 0);
   const Tensor norm2 = scale.defined() ? scaled_norm2.div(scale.square()) : scaled_norm2;
@@ -87,7 +91,12 @@ void Step::update(const StepInput& input, const StepFacts& facts, const Totals& 
                               apply);
 }
 
-void Step::add_gradient_norm(Totals& totals) {
+void Step::finish_gradients(Totals& totals) {
+  {
+    const ProfileScope scope("finish gradients");
+    runtime_.finish_grads();
+  }
+  const ProfileScope scope("gradient norm");
   if (!runtime_.counts_once()) return;
   const Tensor sum = totals["squared_norm"].select(0, 0);
   const bool on_host = runtime_.options().offloads();  // then the gradients are there too

@@ -77,7 +77,7 @@ class Step {
   Totals make_totals() const;  // zeros, for a validation
 
  private:
-  void add_gradient_norm(Totals& totals);
+  void finish_gradients(Totals& totals);  // brings all home and adds their norm
   Tensor may_apply(const Totals& totals, const StepFacts& facts) const;
   void update(const StepInput& input, const StepFacts& facts, const Totals& totals,
               const Tensor& apply);

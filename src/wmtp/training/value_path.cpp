@@ -7,6 +7,7 @@
 
 #include "wmtp/kernels/rms_norm.h"
 #include "wmtp/model/dropout_mask.h"
+#include "wmtp/tensor/profile_scope.h"
 
 namespace wmtp::training {
 
@@ -21,6 +22,7 @@ ValuePath::ValuePath(const model::ModelConfig& config, UnitId unit, model::Weigh
       num_hidden_(options.type == model::ValueHeadType::mlp ? 2 : 0) {}
 
 ValuePath::Pass ValuePath::forward(const model::TrunkPass& trunk, const model::Batch& batch) {
+  const ProfileScope scope("forward value head");
   const Tensor& hidden_ND = trunk.hidden_ND;
   const bool is_double = hidden_ND.scalar_type() == at::kDouble;
   const auto precision = is_double ? at::kDouble : at::kFloat;
@@ -48,6 +50,7 @@ ValuePath::Pass ValuePath::forward(const model::TrunkPass& trunk, const model::B
 }
 
 void ValuePath::backward(model::TrunkPass& trunk, Pass pass, const Tensor& dvalues_N, Reach reach) {
+  const ProfileScope scope("backward value head");
   const Tensor grads = sink_->open(unit_);
   const Tensor du_ND = head_.backward(pass.unit->buffers().trained, grads, pass.head, dvalues_N);
   if (options_.freeze_last_bias) grads.narrow(0, grads.size(0) - 1, 1).zero_();

@@ -7,17 +7,23 @@
 #include "wmtp/cli/commands/data.h"
 #include "wmtp/cli/commands/named_tokenizer.h"
 #include "wmtp/cli/config_flags.h"
+#include "wmtp/cli/pages/inspect_page.h"
+#include "wmtp/config/derived.h"
 #include "wmtp/core/error.h"
 #include "wmtp/data/index/json_scan.h"
 #include "wmtp/data/index/line_chunks.h"
 #include "wmtp/data/index/row_schema.h"
 #include "wmtp/data/options_from_config.h"
+#include "wmtp/data/plan/collate.h"
 #include "wmtp/data/plan/step_planner.h"
-#include "wmtp/data/summary.h"
 #include "wmtp/storage/atomic_file.h"
 
 namespace wmtp::cli {
 namespace {
+
+using pages::InspectPage;
+using pages::show_sequence;
+using pages::ShownSequence;
 
 struct DataFlags {
   ConfigFlags config;
@@ -79,25 +85,46 @@ void show_samples(InspectPage& page, const data::Dataset& dataset, const DataFla
         show_sequence(*view, sequence, tokenizer, title_of(dataset.corpus(), sequence)));
 }
 
+// How the run takes its samples: by rank --rank of --world-size.
+data::TrainPlanner::Run planned_run(const config::Config& config, const DataFlags& flags) {
+  if (flags.rank < 0 || flags.rank >= flags.world_size)
+    throw Error(ErrorKind::config, "data",
+                fmt::format("--rank {}, but --world-size is {}", flags.rank, flags.world_size));
+  const config::Training& training = config.training;
+  data::TrainPlanner::Run run;
+  run.shape = {flags.world_size, flags.rank, static_cast<std::uint32_t>(training.batch_size),
+               static_cast<std::uint32_t>(config::accumulation_steps(config, flags.world_size))};
+  run.collate = data::collate_options(
+      config.dataset, config.runtime.device == config::DeviceChoice::cuda, /*num_heads=*/1);
+  run.num_epochs_millionths = data::epochs_in_millionths(training.n_epochs);
+  return run;
+}
+
+// A micro-batch with the padding that follows each sequence; packed, all of it follows the last.
+void show_batch(InspectPage& page, const data::Corpus& corpus, const data::MicroBatchPlan& plan,
+                const data::CollateOptions& collate, const tokenizer::Tokenizer& tokenizer) {
+  const std::size_t num_tokens = data::num_batch_tokens(plan, collate, corpus.max_length());
+  std::size_t filler = num_tokens;
+  for (const data::Sequence& sequence : plan.sequences) filler -= sequence.length;
+  const std::size_t stride = collate.packing ? 0 : num_tokens / plan.sequences.size();
+  const std::string number =
+      fmt::format("micro-batch {} of {}", plan.micro_batch + 1, plan.num_micro_batches);
+  for (const data::Sequence& sequence : plan.sequences) {
+    ShownSequence shown =
+        show_sequence(*plan.view, sequence, tokenizer, number + ", " + title_of(corpus, sequence));
+    shown.batch = fmt::format("{}: {} sequences, {} tokens, {} of them padding", number,
+                              plan.sequences.size(), num_tokens, filler);
+    shown.num_padding = collate.packing ? 0 : stride - sequence.length;
+    page.sequences.push_back(std::move(shown));
+  }
+  if (collate.packing) page.sequences.back().num_padding = filler;
+}
+
 // What one rank gets in one step of the run, micro-batch by micro-batch.
 void show_step(InspectPage& page, const std::shared_ptr<const data::Dataset>& dataset,
                const config::Config& config, const DataFlags& flags,
                const tokenizer::Tokenizer& tokenizer) {
-  data::TrainPlanner::Run run;
-  const auto& training = config.training;
-  const auto per_micro = static_cast<std::uint64_t>(flags.world_size) *
-                         static_cast<std::uint64_t>(training.batch_size);
-  run.shape = {flags.world_size, flags.rank, static_cast<std::uint32_t>(training.batch_size),
-               training.global_batch_size
-                   ? static_cast<std::uint32_t>(
-                         static_cast<std::uint64_t>(*training.global_batch_size) / per_micro)
-                   : static_cast<std::uint32_t>(training.gradient_accumulation_steps)};
-  if (flags.rank < 0 || flags.rank >= flags.world_size || run.shape.accumulation == 0)
-    throw Error(
-        ErrorKind::config, "data",
-        fmt::format("rank {} of {} does not fit the batch sizes", flags.rank, flags.world_size));
-  run.collate = data::collate_options(config.dataset, false, 1);
-  run.num_epochs_millionths = data::epochs_in_millionths(training.n_epochs);
+  data::TrainPlanner::Run run = planned_run(config, flags);
   const std::uint64_t g = run.shape.samples_per_step(), n = dataset->size();
   const std::uint64_t per_epoch = (n + g - 1) / g, step = static_cast<std::uint64_t>(flags.step);
   run.epoch = step / per_epoch;
@@ -109,11 +136,8 @@ void show_step(InspectPage& page, const std::shared_ptr<const data::Dataset>& da
     any = true;
     if (plan.sequences.empty())
       page.lines.push_back(fmt::format("micro-batch {}: empty", plan.micro_batch));
-    for (const data::Sequence& sequence : plan.sequences)
-      page.sequences.push_back(show_sequence(
-          *plan.view, sequence, tokenizer,
-          fmt::format("micro-batch {} of {}, {}", plan.micro_batch + 1, plan.num_micro_batches,
-                      title_of(dataset->corpus(), sequence))));
+    else
+      show_batch(page, dataset->corpus(), plan, run.collate, tokenizer);
     if (plan.micro_batch == 0)
       page.lines.push_back(
           fmt::format("step {} (epoch {}): {} sequences, {} targets of head 1 over all ranks", step,
@@ -122,6 +146,19 @@ void show_step(InspectPage& page, const std::shared_ptr<const data::Dataset>& da
   if (!any)
     throw Error(ErrorKind::config, "data",
                 fmt::format("--step {}: the run ends before", flags.step));
+}
+
+void show_figures(InspectPage& page, const std::shared_ptr<const data::Dataset>& dataset,
+                  const config::Config& config, const DataFlags& flags, data::Split split) {
+  page.summary = data::summarize(*dataset);
+  if (split == data::Split::validation) return;
+  const data::TrainPlanner::Run run = planned_run(config, flags);
+  page.outlook =
+      data::look_ahead(dataset, *page.summary,
+                       {run.shape,
+                        run.collate,
+                        {run.num_epochs_millionths, run.shape.samples_per_step(),
+                         static_cast<std::uint64_t>(config.training.max_steps.value_or(0))}});
 }
 
 void list_bad(InspectPage& page, const data::Corpus& corpus) {
@@ -150,6 +187,22 @@ void list_bad(InspectPage& page, const data::Corpus& corpus) {
   }
 }
 
+nlohmann::ordered_json json_of(const InspectPage& page) {
+  std::vector<std::string> lines = pages::figure_lines(page);
+  lines.insert(lines.end(), page.lines.begin(), page.lines.end());
+  nlohmann::ordered_json fields{{"lines", lines}, {"stats", nullptr}}, sequences;
+  if (page.summary) fields["stats"] = data::to_json(*page.summary);
+  if (page.outlook) fields["outlook"] = data::to_json(*page.outlook);
+  sequences = nlohmann::ordered_json::array();
+  for (const ShownSequence& shown : page.sequences)
+    sequences.push_back({{"title", shown.title},
+                         {"ids", shown.ids},
+                         {"prompt_len", shown.prompt_len},
+                         {"padding", shown.num_padding}});
+  fields["sequences"] = sequences;
+  return fields;
+}
+
 int inspect_data(const DataFlags& flags, const Session& session) {
   const config::Config config = flags.config.load().config;
   const data::Split split = flags.split == "train" ? data::Split::train : data::Split::validation;
@@ -160,20 +213,14 @@ int inspect_data(const DataFlags& flags, const Session& session) {
   const auto corpus = std::make_shared<const data::Corpus>(
       data::dataset_options(config, split), *tokenizer, config.data_sampling.use_length_balanced);
   InspectPage page;
+  page.per_token = flags.weights;
   page.heading = fmt::format("{} data of {}", flags.split, config.experiment.name);
   std::shared_ptr<const data::Dataset> dataset;
   const bool nothing_named =
       flags.rows.empty() && flags.num_samples < 0 && flags.step < 0 && !flags.dropped && !flags.bad;
-  nlohmann::ordered_json stats;
   if (flags.stats || flags.num_samples >= 0 || flags.step >= 0 || nothing_named) {
     dataset = std::make_shared<const data::Dataset>(corpus, config.data_sampling, split);
-    if (flags.stats || nothing_named) {
-      const data::DataSummary summary = data::summarize(*dataset);
-      page.lines = data::to_lines(summary);
-      page.histogram = summary.lengths.histogram;
-      page.longest = summary.lengths.max;
-      stats = data::to_json(summary);
-    }
+    if (flags.stats || nothing_named) show_figures(page, dataset, config, flags, split);
   }
   if (flags.dropped)
     for (const std::uint32_t row : corpus->rows_without_target())
@@ -186,16 +233,11 @@ int inspect_data(const DataFlags& flags, const Session& session) {
   if (nothing_named) samples.num_samples = 1;
   if (samples.num_samples > 0) show_samples(page, *dataset, samples, *tokenizer);
   if (!flags.html.empty())
-    storage::write_file_atomically(flags.html, to_html(page), storage::AtomicFile::kPublic);
-  if (session.json) {
-    nlohmann::ordered_json sequences = nlohmann::ordered_json::array();
-    for (const ShownSequence& shown : page.sequences)
-      sequences.push_back(
-          {{"title", shown.title}, {"ids", shown.ids}, {"prompt_len", shown.prompt_len}});
-    emit_json("result", {{"lines", page.lines}, {"stats", stats}, {"sequences", sequences}});
-  } else {
-    std::cout << to_text(page, session.color_on(STDOUT_FILENO), flags.weights);
-  }
+    storage::write_file_atomically(flags.html, pages::to_html(page), storage::AtomicFile::kPublic);
+  if (session.json)
+    emit_json("result", json_of(page));
+  else
+    std::cout << pages::to_text(page, session.color_on(STDOUT_FILENO));
   return 0;
 }
 
@@ -221,10 +263,11 @@ void add_data_inspect(CLI::App& data, Session& session) {
   command->add_flag("--bad", flags->bad, "List bad lines");
   command->add_flag("--stats", flags->stats, "Counts, histograms, lengths");
   command->add_flag("--weights", flags->weights, "One token a line with its target mark");
-  command->add_option("--html", flags->html, "Also write the page to this file");
+  command->add_option("--html", flags->html,
+                      "Also write a page: lengths, padding, cuts, difficulty over time, tokens");
   command->footer(
       "  wmtp data inspect --config run.yaml --sample 3\n"
-      "  wmtp data inspect --config run.yaml --stats\n"
+      "  wmtp data inspect --config run.yaml --stats --html data.html\n"
       "  wmtp data inspect --config run.yaml --step 10 --rank 1 --world-size 4");
   command->callback([flags, &session] {
     session.run = [flags, &session] { return inspect_data(*flags, session); };

@@ -52,29 +52,34 @@ std::string result_line(const nlohmann::ordered_json& fields) {
 
 }  // namespace
 
-ScoreOutput::ScoreOutput(const std::string& path) {
-  if (!path.empty()) file_.emplace(path, storage::AtomicFile::kPublic);
+ScoreOutput::ScoreOutput(const ScoreFlags& flags) : flags_(flags), rows_(flags.html_rows) {
+  if (!flags.out.empty()) file_.emplace(flags.out, storage::AtomicFile::kPublic);
+  if (!flags.html.empty()) html_.emplace(flags.html, storage::AtomicFile::kPublic);
 }
 
 void ScoreOutput::write(std::string_view text) {
+  if (html_) rows_.add(text);
   if (file_)
     file_->write(text);
-  else
+  else if (!html_)
     std::cout << text;
 }
 
-void ScoreOutput::finish(const Session& session, const ScoreFlags& flags,
-                         const models::ScoreSummary& summary) {
+void ScoreOutput::finish(const Session& session, const models::ScoreSummary& summary,
+                         const pages::ScorePage& page) {
   const nlohmann::ordered_json result = result_of(summary);
   write(result_line(result));
+  if (html_) html_->write(pages::to_html(page, rows_));
   if (file_) file_->commit();
-  if (flags.out.empty()) return;
+  if (html_) html_->commit();
+  if (!file_ && !html_) return;
   if (session.json)
     std::cout << result_line(result);
   else if (!session.quiet)
     std::cout << fmt::format("{} tokens, mean NLL {}, perplexity {}; written to {}\n",
                              summary.num_tokens, result["nll_mean"].dump(),
-                             result["perplexity"].dump(), flags.out);
+                             result["perplexity"].dump(),
+                             flags_.out + (file_ && html_ ? " and " : "") + flags_.html);
 }
 
 namespace {
@@ -128,7 +133,7 @@ void score(const Session& session, const ScoreFlags& flags, comm::ProcessGroupSe
   const auto rows = models::open_token_rows(
       flags.data, {source.config.vocab_size, source.config.max_positions, source.tokenizer_folder});
   std::optional<ScoreOutput> output;
-  if (group.rank() == 0) output.emplace(flags.out);
+  if (group.rank() == 0) output.emplace(flags);
   const auto start = Clock::now();
   models::Scorer scorer(source, dtype, device);
   log::info("score", "{:.1f} million weights loaded in {}",
@@ -137,7 +142,15 @@ void score(const Session& session, const ScoreFlags& flags, comm::ProcessGroupSe
   const models::ScoreSummary summary =
       models::score_rows(scorer, *rows, group.gather_group(), options,
                          [&output](std::string_view line) { output->write(line); });
-  if (output) output->finish(session, flags, summary);
+  if (!output) return;
+  const std::string model = flags.model.empty() ? flags.checkpoint : flags.model;
+  std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
+  if (!flags.html.empty() && !source.tokenizer_folder.empty())
+    tokenizer = tokenizer::load_tokenizer(source.tokenizer_folder);
+  pages::ScorePage page{"score of " + model, {{"model", model}, {"data", flags.data}}, {}};
+  if (!flags.adapter.empty()) page.facts.emplace_back("adapter", flags.adapter);
+  page.tokenizer = tokenizer.get();
+  output->finish(session, summary, page);
 }
 
 int run_score(const Session& session, const ScoreFlags& flags) {
@@ -164,7 +177,7 @@ void add_score(CLI::App& app, Session& session) {
   command->group(kModelGroup);
   command->footer(
       "  wmtp score --model models/llama --data rows.jsonl\n"
-      "  wmtp score --config run.yaml --step 1 --weights\n"
+      "  wmtp score --config run.yaml --step 1 --weights --html score.html\n"
       "  wmtp launch --nproc 2 -- score --config run.yaml --values --out values.jsonl");
   const auto flags = std::make_shared<ScoreFlags>();
   flags->config.add_to(*command, /*config_required=*/false);
@@ -210,6 +223,18 @@ void add_score(CLI::App& app, Session& session) {
       ->check(CLI::IsMember({"bf16", "bfloat16", "fp32", "float32"}));
   command->add_option("--out", flags->out, "Write here instead of stdout; appears on success only")
       ->type_name("FILE");
+  command
+      ->add_option("--html", flags->html,
+                   "Write a page with the tokens coloured, instead of lines to stdout; appears on "
+                   "success only")
+      ->type_name("FILE");
+  command
+      ->add_option("--html-rows", flags->html_rows,
+                   "Rows on the page: those with the highest mean loss")
+      ->type_name("N")
+      ->check(CLI::Range(1, 10000))
+      ->needs("--html")
+      ->capture_default_str();
   command->callback([&session, flags] {
     session.run = [&session, flags] { return run_score(session, *flags); };
   });

@@ -31,6 +31,17 @@ run::StageScoreOptions stage_options(const ScoreFlags& flags) {
   return options;
 }
 
+pages::ScorePage page_of(const config::Config& config, const run::StageScorer& scorer) {
+  pages::ScorePage page;
+  page.title = "score of " + config.experiment.name;
+  const OrderedJson header = scorer.header();
+  for (const auto& [name, fact] : header.items())
+    if (name != "type")
+      page.facts.emplace_back(name, fact.is_string() ? fact.get<std::string>() : fact.dump());
+  page.tokenizer = &scorer.tokenizer();
+  return page;
+}
+
 int score_rank(const Session& session, const ScoreFlags& flags, const config::Config& config,
                comm::ProcessGroupSession& group, c10::Device device) {
   const run::RunContext context{device,
@@ -41,7 +52,7 @@ int score_rank(const Session& session, const ScoreFlags& flags, const config::Co
                                 group.launch().local_rank,
                                 group.launch().local_world};
   std::optional<ScoreOutput> output;
-  if (group.rank() == 0) output.emplace(flags.out);
+  if (group.rank() == 0) output.emplace(flags);
   const auto start = Clock::now();
   run::StageScorer scorer(config, context, group, stage_options(flags));
   if (group.rank() == 0)
@@ -50,7 +61,7 @@ int score_rank(const Session& session, const ScoreFlags& flags, const config::Co
   if (output) output->write(scorer.header().dump() + "\n");
   const models::ScoreSummary summary = broadcasting_failure(
       group, [&] { return scorer.run([&output](std::string_view line) { output->write(line); }); });
-  if (output) output->finish(session, flags, summary);
+  if (output) output->finish(session, summary, page_of(config, scorer));
   return 0;
 }
 

@@ -9,6 +9,7 @@
 #include "wmtp/cli/config_flags.h"
 #include "wmtp/cli/config_run.h"
 #include "wmtp/cli/launcher/launch_notes.h"
+#include "wmtp/cli/logging/kineto_log.h"
 #include "wmtp/cli/logging/logging_keys.h"
 #include "wmtp/cli/next_command.h"
 #include "wmtp/cli/rank_run.h"
@@ -37,6 +38,7 @@ struct TrainFlags {
   std::string run_dir, device, resume;
   std::int64_t max_steps = 0;  // 0: not given
   bool allow_fresh_start = false, force_unlock = false, offline = false, dry_run = false;
+  std::optional<run::StepRange> profile;
 };
 
 config::ResolvedConfig load_run(const TrainFlags& flags, int world) {
@@ -156,6 +158,7 @@ int run_rank(const Session& session, comm::ProcessGroupSession& group, c10::Devi
   context.options = {run_id_of(group.launch(), start.id), start.id, kVersion,
                      flags.allow_fresh_start, &start.progress};
   context.options.offline = flags.offline;
+  context.options.profile = flags.profile;
   if (leads) {
     context.console = console_options(session, config);
     context.environment = environment_of(group, device);
@@ -216,6 +219,7 @@ int train(Session session, const TrainFlags& flags) {
     session = apply_console_keys(session, launch, resolved->config.logging);
     start.limit.emplace(comm::process_environment(), resolved->config.runtime.stop_before_end_s);
     run = make_run(launch, resolved->config);
+    if (flags.profile) quiet_kineto(run.options.device);
     set_threads(launch, static_cast<int>(resolved->config.runtime.threads));
   } catch (const std::exception& thrown) {
     return fail_together(session, launch, as_error(thrown));
@@ -276,6 +280,16 @@ void add_train(CLI::App& app, Session& session) {
       "--dry-run", flags->dry_run,
       "Try the run and leave nothing behind: its files, folders, memory and servers, one step with "
       "two blocks of its model, a save and its reload; exits as the run would");
+  command
+      ->add_option_function<std::string>(
+          "--profile",
+          [flags](const std::string& steps) {
+            flags->profile = run::step_range(steps, "--profile");
+          },
+          "Record these optimizer steps, 3 or 10-12: a Chrome trace of each rank and a table of "
+          "what took the time, in RUN_DIR/profile")
+      ->type_name("STEPS")
+      ->excludes("--dry-run");
   command->add_option("--max-steps", flags->max_steps, "Stop after N steps (training.max_steps)")
       ->type_name("N")
       ->check(CLI::PositiveNumber);

@@ -61,11 +61,12 @@ std::vector<Offer> preset_offers() {
   std::vector<Offer> offers;
   for (const std::string& name : model::preset_names()) {
     const model::ModelConfig config = model::preset(name);
-    offers.push_back(
-        {name,
-         fmt::format("{:.4g} million parameters, {} positions, {} prediction head{}",
-                     static_cast<double>(config.total_parameters()) / 1e6, config.max_positions,
-                     config.n_future, config.n_future == 1 ? "" : "s")});
+    const auto parameters = static_cast<double>(config.total_parameters());
+    const bool billions = parameters >= 1e9;
+    offers.push_back({name, fmt::format("{:.4g} {} parameters, {} positions, {} prediction head{}",
+                                        parameters / (billions ? 1e9 : 1e6),
+                                        billions ? "billion" : "million", config.max_positions,
+                                        config.n_future, config.n_future == 1 ? "" : "s")});
   }
   return offers;
 }

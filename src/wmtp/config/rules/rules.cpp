@@ -101,6 +101,14 @@ void check_precision(const RuleContext& context) {
     context.notices.push_back("distributed.fsdp.cpu_offload does nothing on the CPU");
 }
 
+void check_deterministic(const RuleContext& context) {
+  const Runtime& runtime = context.config.runtime;
+  if (runtime.deterministic && runtime.threads == 0)
+    context.fail({"runtime.deterministic", "runtime.threads"},
+                 "needs runtime.threads: with 0 the machine decides how many there are, and sums "
+                 "are split by threads");
+}
+
 }  // namespace
 
 void check_model_rules(const RuleContext& context) {
@@ -126,6 +134,7 @@ void check_run_rules(const RuleContext& context) {
   check_batches(context);
   check_scheduler(context);
   check_precision(context);
+  check_deterministic(context);
   check_shard_groups(context);
   if (config.checkpoint.save_dir.native().starts_with("s3://"))
     context.fail({"checkpoint.save_dir"},

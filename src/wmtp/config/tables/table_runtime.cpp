@@ -83,8 +83,8 @@ void add_runtime_rows(std::vector<Row>& rows) {
       .per_rank()
       .between(0, 1024);
   add(rows, WMTP_KEY(runtime.deterministic),
-      "Same bits on every rerun; refuses kernels that cannot")
-      .unavailable();
+      "Same bits on every rerun and resume with the same ranks; needs runtime.threads, and a CPU: "
+      "kernels that cannot are refused");
   add(rows, WMTP_KEY(runtime.cuda_graphs), "Replay the step as a graph").host().unavailable();
   add(rows, WMTP_KEY(runtime.attention), "Attention kernel").host().unavailable();
   add(rows, WMTP_KEY(runtime.loss_chunk_rows), "Rows of logits that exist at once; 0 = auto")

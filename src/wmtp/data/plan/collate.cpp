@@ -15,7 +15,6 @@ std::size_t round_up(std::size_t value, std::size_t multiple) {
 }
 
 // A filler is no one's sample.
-constexpr std::uint64_t kFillerId = ~std::uint64_t{0};
 
 struct Shape {
   std::size_t num_docs = 0, num_tokens = 0, stride = 0, filler = 0;
@@ -111,6 +110,11 @@ HostBatch collate(const MicroBatchPlan& plan, const CollateOptions& options,
   batch.num_micro_batches = plan.num_micro_batches;
   batch.cursor_after = plan.cursor_after;
   return batch;
+}
+
+std::size_t num_batch_tokens(const MicroBatchPlan& plan, const CollateOptions& options,
+                             std::uint32_t max_length) {
+  return shape_of(plan, options, max_length).num_tokens;
 }
 
 std::uint64_t BatchCost::with(std::span<const Sequence> sample, std::uint64_t& docs,

@@ -14,6 +14,10 @@ namespace wmtp::data {
 HostBatch collate(const MicroBatchPlan& plan, const CollateOptions& options,
                   std::uint32_t max_length, const std::shared_ptr<HostAllocator>& allocator);
 
+// Tokens of that batch, padding and filler included: what the model computes.
+std::size_t num_batch_tokens(const MicroBatchPlan& plan, const CollateOptions& options,
+                             std::uint32_t max_length);
+
 // Whether a micro-batch stays within max_tokens_per_batch, sample by sample.
 class BatchCost {
  public:

@@ -11,6 +11,8 @@
 
 namespace wmtp::data {
 
+inline constexpr std::uint64_t kFillerId = ~std::uint64_t{0};  // of a document that is padding
+
 // Where batches live: plain or pinned memory. THREADS: called from the loader's threads and from
 // those that drop batches.
 class HostAllocator {

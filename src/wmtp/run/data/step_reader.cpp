@@ -1,6 +1,7 @@
 #include "wmtp/run/data/step_reader.h"
 
 #include "wmtp/core/error.h"
+#include "wmtp/tensor/profile_scope.h"
 
 namespace wmtp::run {
 namespace {
@@ -45,15 +46,23 @@ training::DeviceBatch StepReader::upload_batch(data::HostBatch& host, std::int64
   return batch;
 }
 
+std::optional<data::HostBatch> StepReader::next_on_host() {
+  const ProfileScope scope("data wait");
+  return loader_->next();
+}
+
 std::optional<ReadStep> StepReader::next(std::int64_t step) {
   ReadStep read;
   for (;;) {
-    std::optional<data::HostBatch> host = loader_->next();
+    std::optional<data::HostBatch> host = next_on_host();
     if (!host) {
       WMTP_CHECK(read.input.micro_batches.empty(), "the loader ended inside a step");
       return std::nullopt;
     }
-    read.input.micro_batches.push_back(upload_batch(*host, step));
+    {
+      const ProfileScope scope("upload");
+      read.input.micro_batches.push_back(upload_batch(*host, step));
+    }
     add_documents(*host, read);
     if (!host->is_last_of_step()) continue;
     read.input.facts = facts_of(*host);

@@ -45,6 +45,7 @@ class StepReader {
   double wait_seconds() const { return loader_->wait_seconds(); }
 
  private:
+  std::optional<data::HostBatch> next_on_host();  // BLOCKS for the loader
   training::DeviceBatch upload_batch(data::HostBatch& host, std::int64_t step) const;
 
   std::unique_ptr<data::Loader> loader_;

@@ -25,8 +25,8 @@ bool place_frozen(MemoryRequest& request, std::int64_t limit_bytes, bool may_sha
   const MemoryPlan plan = plan_memory(request);
   throw Error(
       ErrorKind::config, "memory",
-      fmt::format("a rank needs {:.1f} GiB, {:.1f} GiB are there:\n{}",
-                  static_cast<double>(plan.needed_bytes()) / (1 << 30),
+      fmt::format("a rank needs {:.1f} GiB at its peak ({}), {:.1f} GiB are there:\n{}",
+                  static_cast<double>(plan.needed_bytes()) / (1 << 30), plan.peak,
                   static_cast<double>(limit_bytes) / (1 << 30), plan.table()),
       "use more ranks with FULL_SHARD, a smaller training.batch_size or dataset.max_length, "
       "fsdp.activation_checkpointing: block, or training.use_lora");

@@ -29,10 +29,4 @@ double lora_flops_per_token(const model::ModelConfig& config, double span, doubl
   return 2 * linear_flops(config, logits) + 3 * attention_flops(config, span) + 6 * lora_params;
 }
 
-std::optional<double> known_peak_flops(std::string_view device_name) {
-  for (const auto& [name, flops] : {std::pair{"H100", 989e12}, {"H200", 989e12}, {"A100", 312e12}})
-    if (device_name.find(name) != device_name.npos) return flops;
-  return std::nullopt;
-}
-
 }  // namespace wmtp::run

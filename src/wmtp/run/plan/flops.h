@@ -2,9 +2,6 @@
 // length, or sum(len^2) / sum(len) of packed documents); b = matrix parameters of a block; u = V d.
 //   forward F = 2 (L b + n u) + 2 L S h e;  training 3 F
 #pragma once
-#include <optional>
-#include <string_view>
-
 #include "wmtp/model/model_config.h"
 
 namespace wmtp::run {
@@ -14,7 +11,5 @@ double forward_flops_per_token(const model::ModelConfig& config, double span, bo
 // Linear maps 2 (L b + n u) twice, attention 2 L S h e three times, adapters 6 P.
 double lora_flops_per_token(const model::ModelConfig& config, double span, double lora_params,
                             bool logits = true);
-// bf16 FLOP/s of a device by its name; nothing for one that is not known.
-std::optional<double> known_peak_flops(std::string_view device_name);
 
 }  // namespace wmtp::run

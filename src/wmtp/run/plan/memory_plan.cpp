@@ -4,216 +4,124 @@
 
 #include <algorithm>
 
-#include "wmtp/core/error.h"
-#include "wmtp/layout/shard_plan.h"
 #include "wmtp/model/weight_names.h"
+#include "wmtp/run/plan/memory_moments.h"
+#include "wmtp/run/plan/unit_memory.h"
 #include "wmtp/tensor/dtype.h"
 
 namespace wmtp::run {
 namespace {
 
 constexpr double kSlack = 1.10;
-constexpr std::int64_t kLogitsChunkBytes = std::int64_t{512} << 20;
-constexpr std::int64_t kCpuLogitsChunkBytes = std::int64_t{64} << 20;
+// What libraries take at the first step and keep (benchmarks/plan.md). On a CPU the pages of their
+// code that a step is the first to use, and the buffers into which GEMMs pack their operands; on a
+// GPU the workspace of cuBLAS, which comes out of the allocator too.
+constexpr std::int64_t kCpuLibraryBytes = std::int64_t{16} << 20;
+constexpr std::int64_t kMostPackedBytes = std::int64_t{32} << 20;
+constexpr std::int64_t kGpuLibraryBytes = std::int64_t{32} << 20;
+// Gloo gathers into a copy. A group has two threads, each with a heap of its own that keeps what it
+// had: room for the unit it gathers and for the one before.
+constexpr std::int64_t kGlooCopies = 4;
 
-std::vector<layout::UnitSpec> units_of(const MemoryRequest& request) {
-  auto units = request.lora ? model::lora_units(request.model, *request.lora)
-                            : model::model_units(request.model);
-  if (request.frozen)
-    for (layout::UnitSpec& unit : units)
-      for (layout::ParamSpec& param : unit.params) param.trained = false;
-  if (request.value_head)
-    units.push_back(model::value_head_unit(*request.value_head, request.model.dim));
-  return units;
-}
+// What stays for the whole run, row by row.
+class Standing {
+ public:
+  Standing(const MemoryRequest& request, MemoryPlan& plan) : request_(request), plan_(plan) {}
 
-// The parts every formula is made of, in bytes: what UnitState, Gatherer and Reducer allocate.
-struct Sizes {
-  std::int64_t masters = 0, grads = 0, copies = 0, frozen = 0;
-  std::int64_t kept_gathers = 0, gather_slot = 0;  // kept for the step; the largest that shares
-  std::int64_t kept_reductions = 0, reduce_slot = 0;
-  std::int64_t crossing = 0;  // the largest copy of a shard on its way to the other groups
+  void add_state(const UnitMemory& units) {
+    const auto add = [&](std::string what, std::int64_t bytes) {
+      add_row({std::move(what), bytes, request_.parallel.offloads()});
+      plan_.state_bytes += bytes;
+    };
+    add(fmt::format("master weights and two moments ({})",
+                    wmtp::name_of(request_.parallel.master_dtype)),
+        units.masters);
+    add("gradients (fp32)", units.grads);
+    add("weights to compute with", units.copies);
+    add("frozen weights", units.frozen);
+  }
+
+  void add_buffers(const UnitMemory& units) {
+    const auto& options = request_.parallel;
+    const std::int64_t slots =
+        1 + std::max({1, options.prefetch_forward, options.prefetch_backward});
+    const auto add = [&](std::string what, std::int64_t bytes) {
+      add_row({std::move(what), bytes});
+      plan_.buffer_bytes += bytes;
+    };
+    add(units.gather_slot > 0 ? fmt::format("gather slots ({} units) and root", slots)
+                              : "gathered weights",
+        slots * units.gather_slot + units.kept_gathers);
+    add("reduce slots (2 units) and root", 2 * units.reduce_slot + units.kept_reductions);
+    add("shards on their way to the other groups (2 units)", 2 * units.crossing);
+    if (!request_.on_gpu())
+      add_row({"copies of gathers under way (Gloo)", kGlooCopies * units.gathered_unit});
+  }
+
+  // Weights and slots of the frozen model; its slots are its own.
+  void add_other() {
+    const FrozenRequest& other = *request_.other;
+    parallel::ParallelOptions options;
+    options.strategy = other.shard ? parallel::Strategy::full_shard : parallel::Strategy::no_shard;
+    if (other.shard && other.shard_group_size > 0) {
+      options.strategy = parallel::Strategy::hybrid_shard;
+      options.shard_group_size = other.shard_group_size;
+    }
+    options.param_dtype = other.dtype;
+    options.frozen_dtype = other.stored_dtype;
+    options.device = request_.parallel.device;
+    const UnitMemory units = unit_memory(other.units, options, request_.world);
+    plan_.other_bytes = units.frozen + 2 * units.gather_slot + units.kept_gathers;
+    add_row(
+        {other.shard ? "frozen model, sharded, and its gather slots" : "frozen model, replicated",
+         plan_.other_bytes});
+  }
+
+  // Tokens, angles of RoPE, the rows and targets of each head, documents; some of it on the host
+  // too, which on a CPU is the same memory.
+  void add_batches() {
+    const std::int64_t per_token = 4 * request_.model.head_dim + 8 * request_.model.n_future + 22;
+    add_row({request_.micro_batches == 1 ? "micro-batch"
+                                         : fmt::format("{} micro-batches", request_.micro_batches),
+             request_.micro_batches * request_.tokens * per_token});
+  }
+
+  void add_libraries() {
+    const model::ModelConfig& m = request_.model;
+    const std::int64_t widest = std::max(request_.heads ? m.vocab_size : 0, 2 * m.ffn_dim);
+    const std::int64_t operands = 4 * widest * (m.dim + request_.tokens);
+    add_row({"buffers of libraries",
+             request_.on_gpu() ? kGpuLibraryBytes
+                               : kCpuLibraryBytes + std::min(kMostPackedBytes, operands)});
+  }
+
+  const std::vector<MemoryPlan::Row>& rows() const { return rows_; }
+
+ private:
+  void add_row(MemoryPlan::Row row) {
+    if (row.bytes > 0) rows_.push_back(std::move(row));
+  }
+
+  const MemoryRequest& request_;
+  MemoryPlan& plan_;
+  std::vector<MemoryPlan::Row> rows_;
 };
 
-std::int64_t bytes_of_params(std::int64_t numel, DType dtype) {
-  return numel * static_cast<std::int64_t>(element_bytes(dtype));
-}
-
-// How the runtime keeps one unit.
-struct UnitRules {
-  DType master, compute, wire, frozen;
-  bool copied = false, aliased = false;  // the optimizer keeps a copy; the master is computed with
-};
-
-UnitRules rules_of(const parallel::ParallelOptions& options, const layout::UnitPlan& unit) {
-  UnitRules rules{options.master_dtype, options.param_dtype, options.reduce_dtype,
-                  options.frozen_dtype.value_or(options.param_dtype)};
-  if (unit.full_precision) rules.master = rules.compute = rules.wire = rules.frozen = kFloat32;
-  const bool same = rules.master == rules.compute;
-  const bool whole = unit.trained.padded_numel() == unit.trained.shard_numel();
-  rules.copied = options.strategy == parallel::Strategy::no_shard && !same && !options.offloads();
-  rules.aliased = whole && same && !options.offloads();
-  return rules;
-}
-
-void add_gather(const parallel::ParallelOptions& options, const layout::UnitPlan& unit,
-                const UnitRules& rules, Sizes& sizes) {
-  const layout::BucketPlan &trained = unit.trained, &frozen = unit.frozen;
-  const bool gathers_frozen =
-      !frozen.empty() && (frozen.padded_numel() > frozen.shard_numel() || options.offloads() ||
-                          rules.frozen != rules.compute);
-  if ((trained.empty() || rules.aliased || rules.copied) && !gathers_frozen) return;
-  const std::int64_t numel =
-      (rules.copied ? 0 : trained.padded_numel()) + (gathers_frozen ? frozen.padded_numel() : 0);
-  const std::int64_t bytes = bytes_of_params(numel, rules.compute);
-  if (unit.kept || (options.strategy == parallel::Strategy::shard_grad_op && !gathers_frozen))
-    sizes.kept_gathers += bytes;
-  else
-    sizes.gather_slot = std::max(sizes.gather_slot, bytes);
-}
-
-void add_reduction(const parallel::ParallelOptions& options, const layout::UnitPlan& unit,
-                   const UnitRules& rules, Sizes& sizes) {
-  const std::int64_t bytes = bytes_of_params(unit.trained.padded_numel(), rules.wire);
-  if (unit.kept || unit.full_precision || options.no_sync)
-    sizes.kept_reductions += bytes;
-  else
-    sizes.reduce_slot = std::max(sizes.reduce_slot, bytes);
-}
-
-Sizes measure(const std::vector<layout::UnitSpec>& units, const parallel::ParallelOptions& options,
-              int world) {
-  const parallel::Placement place = parallel::placement_of(options, /*rank=*/0, world);
-  const bool unsharded = place.shard_world == 1;
-  const auto trained = layout::shard_plan(units, place.shard_world);
-  const auto frozen = layout::shard_plan(units, options.shards_frozen() ? place.shard_world : 1);
-  Sizes sizes;
-  for (std::size_t u = 0; u < trained.size(); ++u) {
-    layout::UnitPlan unit = trained[u];
-    unit.frozen = frozen[u].frozen;
-    const UnitRules rules = rules_of(options, unit);
-    const std::int64_t shard = unit.trained.shard_numel();
-    sizes.masters += 3 * bytes_of_params(shard, rules.master);
-    sizes.grads += bytes_of_params(shard, kFloat32);
-    if (rules.copied) sizes.copies += bytes_of_params(shard, rules.compute);
-    sizes.frozen += bytes_of_params(unit.frozen.shard_numel(), rules.frozen);
-    add_gather(options, unit, rules, sizes);
-    if (!unsharded || options.offloads()) add_reduction(options, unit, rules, sizes);
-    const bool crosses = !unsharded && place.num_replicas() > 1;
-    if (crosses && (options.offloads() || rules.wire != kFloat32))
-      sizes.crossing = std::max(sizes.crossing, bytes_of_params(shard, rules.wire));
-  }
-  return sizes;
-}
-
-void add_state(const MemoryRequest& request, const Sizes& sizes, MemoryPlan& plan) {
-  const bool on_host = request.parallel.offloads();
-  auto add = [&](std::string what, std::int64_t bytes) {
-    if (bytes > 0) plan.rows.push_back({std::move(what), bytes, on_host});
-    plan.state_bytes += bytes;
-  };
-  add(fmt::format("master weights and two moments ({})",
-                  wmtp::name_of(request.parallel.master_dtype)),
-      sizes.masters);
-  add("gradients (fp32)", sizes.grads);
-  add("weights to compute with", sizes.copies);
-  add("frozen weights", sizes.frozen);
-}
-
-void add_buffers(const MemoryRequest& request, const Sizes& sizes, MemoryPlan& plan) {
-  const auto& options = request.parallel;
-  const std::int64_t slots = 1 + std::max({1, options.prefetch_forward, options.prefetch_backward});
-  auto add = [&](std::string what, std::int64_t bytes) {
-    if (bytes > 0) plan.rows.push_back({std::move(what), bytes});
-    plan.buffer_bytes += bytes;
-  };
-  add(sizes.gather_slot > 0 ? fmt::format("gather slots ({} units) and root", slots)
-                            : "gathered weights",
-      slots * sizes.gather_slot + sizes.kept_gathers);
-  add("reduce slots (2 units) and root", 2 * sizes.reduce_slot + sizes.kept_reductions);
-  add("shards on their way to the other groups (2 units)", 2 * sizes.crossing);
-}
-
-// Weights and slots of the frozen model; its slots are its own.
-void add_other(const MemoryRequest& request, MemoryPlan& plan) {
-  parallel::ParallelOptions options;
-  options.strategy =
-      request.other->shard ? parallel::Strategy::full_shard : parallel::Strategy::no_shard;
-  if (request.other->shard && request.other->shard_group_size > 0) {
-    options.strategy = parallel::Strategy::hybrid_shard;
-    options.shard_group_size = request.other->shard_group_size;
-  }
-  options.param_dtype = request.other->dtype;
-  options.frozen_dtype = request.other->stored_dtype;
-  options.device = request.parallel.device;
-  const Sizes sizes = measure(request.other->units, options, request.world);
-  plan.other_bytes = sizes.frozen + 2 * sizes.gather_slot + sizes.kept_gathers;
-  plan.rows.push_back({request.other->shard ? "frozen model, sharded, and its gather slots"
-                                            : "frozen model, replicated",
-                       plan.other_bytes});
-}
-
-std::int64_t logits_bytes(const MemoryRequest& request, const model::ModelConfig& m, DType dtype) {
-  const bool on_cpu = request.parallel.device.is_cpu() && request.parallel.param_dtype == kFloat32;
-  return std::min(on_cpu ? kCpuLogitsChunkBytes : kLogitsChunkBytes,
-                  bytes_of_params(request.tokens * m.vocab_size, dtype));
-}
-
-// A block's forward alone: the stream twice, what attention reads and gives, the feed-forward.
-std::int64_t forward_bytes(const model::ModelConfig& m, std::int64_t c) {
-  return c * (4 * m.dim + (2 * m.num_heads + 2 * m.num_kv_heads) * m.head_dim + 3 * m.ffn_dim);
-}
-
-// A block's backward: gradients of its widest intermediate beside the block's own activations.
-std::int64_t backward_bytes(const model::ModelConfig& m, std::int64_t c) {
-  return activation_bytes(m, model::Recompute::none, c) +
-         c * (3 * m.dim + 3 * m.ffn_dim + 2 * (m.num_heads + 2 * m.num_kv_heads) * m.head_dim);
-}
-
-void add_activations(const MemoryRequest& request, MemoryPlan& plan) {
-  const auto& m = request.model;
-  const auto c = static_cast<std::int64_t>(element_bytes(request.parallel.param_dtype));
-  std::int64_t together = 0;
-  auto add = [&](std::string what, std::int64_t bytes) {
-    if (bytes > 0) plan.rows.push_back({std::move(what), bytes});
-    together += bytes;
-  };
-  if (!request.frozen)
-    add("activations kept by the trunk",
-        request.tokens * activation_bytes(m, request.recompute, c) * m.num_trunk_blocks());
-  add("one block at work",
-      request.tokens * (request.frozen ? forward_bytes(m, c) : backward_bytes(m, c)));
-  if (request.heads)
-    add("one chunk of logits", logits_bytes(request, m, request.parallel.param_dtype));
-  // Input and its gradient in fp32, the normed stream, two hidden layers with theirs.
-  if (request.value_head)
-    add("value head at work", request.tokens * ((8 + c) * m.dim + 16 * (m.dim / 4 + m.dim / 8)));
-  if (!request.other) return;
-  const auto& other = *request.other;
-  std::int64_t reading =
-      request.tokens *
-      forward_bytes(other.model, static_cast<std::int64_t>(element_bytes(other.dtype)));
-  if (other.logits) reading += logits_bytes(request, other.model, other.dtype);
-  // It has answered before the policy begins: only what goes beyond the policy's work counts.
-  add("frozen model at work, beyond the above", std::max<std::int64_t>(0, reading - together));
+std::int64_t sum_of(const std::vector<MemoryPlan::Row>& rows) {
+  std::int64_t sum = 0;
+  for (const MemoryPlan::Row& row : rows)
+    if (!row.on_host) sum += row.bytes;
+  return sum;
 }
 
 }  // namespace
 
-std::int64_t activation_bytes(const model::ModelConfig& m, model::Recompute level, std::int64_t c) {
-  if (level == model::Recompute::block) return c * m.dim;
-  const std::int64_t q = m.num_heads * m.head_dim, kv = m.num_kv_heads * m.head_dim;
-  std::int64_t bytes = c * (2 * m.dim + 2 * q + 2 * kv + 2 * m.ffn_dim) + 4 * m.num_heads + 8;
-  if (m.qk_norm) bytes += c * (q + kv);
-  if (level == model::Recompute::none) bytes += c * (2 * m.dim + m.ffn_dim);
-  return bytes;
+std::int64_t MemoryPlan::Moment::bytes() const {
+  return sum_of(rows);
 }
 
 std::int64_t MemoryPlan::total_bytes() const {
-  std::int64_t sum = 0;
-  for (const Row& row : rows)
-    if (!row.on_host) sum += row.bytes;
-  return sum;
+  return sum_of(rows);
 }
 
 std::int64_t MemoryPlan::needed_bytes() const {
@@ -227,18 +135,37 @@ std::string MemoryPlan::table() const {
   };
   for (const Row& row : rows)
     line(row.on_host ? row.what + ", in host memory" : row.what, row.bytes);
-  line("together", total_bytes());
+  line(fmt::format("together at the peak: {}", peak), total_bytes());
   line("with 10 % for the allocator", needed_bytes());
   return text;
 }
 
+std::vector<layout::UnitSpec> planned_units(const MemoryRequest& request) {
+  auto units = request.lora ? model::lora_units(request.model, *request.lora)
+                            : model::model_units(request.model);
+  if (request.frozen)
+    for (layout::UnitSpec& unit : units)
+      for (layout::ParamSpec& param : unit.params) param.trained = false;
+  if (request.value_head)
+    units.push_back(model::value_head_unit(*request.value_head, request.model.dim));
+  return units;
+}
+
 MemoryPlan plan_memory(const MemoryRequest& request) {
-  const Sizes sizes = measure(units_of(request), request.parallel, request.world);
   MemoryPlan plan;
-  add_state(request, sizes, plan);
-  add_buffers(request, sizes, plan);
-  if (request.other) add_other(request, plan);
-  add_activations(request, plan);
+  const UnitMemory units = unit_memory(planned_units(request), request.parallel, request.world);
+  Standing standing(request, plan);
+  standing.add_state(units);
+  standing.add_buffers(units);
+  if (request.other) standing.add_other();
+  standing.add_batches();
+  standing.add_libraries();
+  plan.moments = step_moments(request, units);
+  for (MemoryPlan::Moment& moment : plan.moments)
+    moment.rows.insert(moment.rows.begin(), standing.rows().begin(), standing.rows().end());
+  const auto most = std::ranges::max_element(plan.moments, {}, &MemoryPlan::Moment::bytes);
+  plan.peak = most->name;
+  plan.rows = most->rows;
   return plan;
 }
 

@@ -1,10 +1,13 @@
-// What a rank needs, by formula, before anything is allocated. The state and the slots are exact
-// (padding included); activations are those kept per token and block; 10 % slack stands for the
-// allocator. k = bytes of master and moments: 12 in fp32, 6 in bf16 (bf16_sr).
+// What a rank needs, by formula, before anything is allocated: the most of all moments of a step.
+// State and slots are exact (padding included) and stay all along; what comes and goes is counted
+// moment by moment as the model allocates it (memory_moments.h), every token having a target. 10 %
+// slack stands for the allocator. k = bytes of master and moments: 12 in fp32, 6 in bf16 (bf16_sr).
 //   FULL_SHARD (k + 4) P / W + 2 c U + 2 q U + (c + q) R;  SHARD_GRAD_OP (k + 4) P / W + c P + 2 q
 //   U + q R; NO_SHARD (k + 4 + c) P, without c where the master is computed with; HYBRID_SHARD as
 //   FULL_SHARD with the ranks of a group for W, and two shards of U more where gradients cross to
 //   the other groups in a copy (cpu_offload, bf16)
+// Gradients are allocated once, so accumulation adds its micro-batches and nothing else. Not in it:
+// the copy of a save, which is taken only where there is room for it.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -12,11 +15,11 @@
 #include <vector>
 
 #include "wmtp/layout/unit_spec.h"
-#include "wmtp/model/block.h"
 #include "wmtp/model/lora.h"
 #include "wmtp/model/model_config.h"
 #include "wmtp/model/weight_names.h"
 #include "wmtp/parallel/options.h"
+#include "wmtp/run/plan/block_memory.h"
 
 namespace wmtp::run {
 
@@ -41,7 +44,12 @@ struct MemoryRequest {
   parallel::ParallelOptions parallel;
   int world = 1;
   model::Recompute recompute = model::Recompute::none;
-  std::int64_t tokens = 0;  // of a micro-batch on this rank
+  std::int64_t tokens = 0;           // of a micro-batch on this rank
+  std::int64_t micro_batches = 1;    // of a step
+  std::int64_t loss_chunk_rows = 0;  // as TransformerOptions has it
+
+  // The CPU computes in fp32 only: a plan in fewer bits is one of a GPU.
+  bool on_gpu() const { return !parallel.device.is_cpu() || parallel.param_dtype != kFloat32; }
 };
 
 struct MemoryPlan {
@@ -50,7 +58,15 @@ struct MemoryPlan {
     std::int64_t bytes = 0;
     bool on_host = false;  // cpu_offload: not the device's memory, so not in the sums below
   };
-  std::vector<Row> rows;
+  // A part of a step and all that is alive in it, at that part's most.
+  struct Moment {
+    std::string name;
+    std::vector<Row> rows;
+    std::int64_t bytes() const;  // without what is in host memory
+  };
+  std::vector<Moment> moments;    // in the order of a step
+  std::string peak;               // the moment that needs most
+  std::vector<Row> rows;          // its rows
   std::int64_t state_bytes = 0;   // masters, moments, gradients, copies, frozen weights; anywhere
   std::int64_t buffer_bytes = 0;  // gather and reduce slots
   std::int64_t other_bytes = 0;   // weights and slots of the frozen model
@@ -60,9 +76,7 @@ struct MemoryPlan {
 };
 
 MemoryPlan plan_memory(const MemoryRequest& request);
-
-// Kept by a block for its backward, per token.
-std::int64_t activation_bytes(const model::ModelConfig& config, model::Recompute level,
-                              std::int64_t element_bytes);
+// The model's units as they are trained: adapters, what is frozen, the value head last.
+std::vector<layout::UnitSpec> planned_units(const MemoryRequest& request);
 
 }  // namespace wmtp::run

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include "wmtp/config/derived.h"
-#include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
 #include "wmtp/model/init_weights.h"
-#include "wmtp/models/base_source.h"
 #include "wmtp/models/lora_settings.h"
 #include "wmtp/models/remote/model_copy.h"
 #include "wmtp/run/plan/fit_memory.h"
@@ -17,6 +15,14 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& fact, const std::string& hint = {}) {
   throw Error(ErrorKind::config, "model", fact, hint);
+}
+
+void require_reproducible(const config::Config& config, c10::Device device) {
+  if (config.runtime.deterministic && !device.is_cpu())
+    refuse(fmt::format("runtime.deterministic: true on {}, but attention's backward adds there in "
+                       "any order: a rerun has other bits",
+                       device.is_cuda() ? "a GPU" : device.str()),
+           "set false, or runtime.device: cpu; the reproducible form of it is not there yet");
 }
 
 void tell_groups(const parallel::ParallelOptions& options, int world) {
@@ -98,6 +104,8 @@ MemoryRequest memory_request(const config::Config& config, const RunContext& con
   request.world = context.world;
   request.tokens = config.training.batch_size * config.dataset.max_length *
                    (config.data_sampling.use_pairwise ? 2 : 1);
+  request.micro_batches = config::accumulation_steps(config, context.world);
+  request.loss_chunk_rows = config.runtime.loss_chunk_rows;
   return request;
 }
 
@@ -111,6 +119,7 @@ void choose_memory(const config::Config& config, const RunContext& context, Mode
       plan.frozen && plan.frozen->placement == config::Placement::automatic && request.world > 1;
   fit_memory(request, context.memory_bytes, {.recompute = automatic, .shard_frozen = may_shard});
   plan.memory = plan_memory(request);
+  plan.memory_request = request;
   plan.assemble.transformer.recompute = request.recompute;
   if (plan.frozen) plan.frozen->options.shard = request.other->shard;
   if (!automatic) return;
@@ -133,18 +142,38 @@ void check_base(const config::Config& config, bool base_is_incomplete, ModelPlan
 
 }  // namespace
 
+OpenedModels open_models(const config::Config& config, const RunContext& context) {
+  OpenedModels opened;
+  opened.base = models::open_base(config, context.environment);
+  const auto& tokenizer = config.models.policy.tokenizer_path;
+  opened.tokenizer_folder = tokenizer
+                                ? models::locate_tokenizer(tokenizer->text, context.environment)
+                                : opened.base.source.tokenizer_folder;
+  opened.frozen =
+      plan_frozen(config, context, opened.base.source.config.vocab_size, opened.tokenizer_folder);
+  return opened;
+}
+
+bool is_too_large(const Error& error) {
+  return error.module() == "memory";
+}
+
 ModelPlan plan_model(const config::Config& config, const RunContext& context) {
+  return plan_model(config, context, open_models(config, context));
+}
+
+ModelPlan plan_model(const config::Config& config, const RunContext& context,
+                     const OpenedModels& opened) {
+  require_reproducible(config, context.device);
   ModelPlan plan;
-  const models::BaseSource base = models::open_base(config, context.environment);
+  const models::BaseSource& base = opened.base;
   const models::ModelSource& source = base.source;
   plan.base_model = base.name;
   check_base(config, base.has_random_weights || !source.base_model.empty(), plan);
   plan.base_fingerprint = source.fingerprint;
   plan.generation_config = source.generation_config;
   if (!source.read_from.empty()) plan.base_folder = source.read_from.front();
-  const auto& tokenizer = config.models.policy.tokenizer_path;
-  plan.tokenizer_folder = tokenizer ? models::locate_tokenizer(tokenizer->text, context.environment)
-                                    : source.tokenizer_folder;
+  plan.tokenizer_folder = opened.tokenizer_folder;
   plan.predicts = !is_critic(config);
   training::AssembleOptions& assemble = plan.assemble;
   assemble.model = source.config;
@@ -160,7 +189,7 @@ ModelPlan plan_model(const config::Config& config, const RunContext& context) {
   assemble.adamw = adamw_settings(config);
   assemble.step.max_grad_norm = config.training.max_grad_norm.value_or(0);
   plan.fill = complete_fill(config, source, assemble, context);
-  plan.frozen = plan_frozen(config, context, assemble.model.vocab_size, plan.tokenizer_folder);
+  plan.frozen = opened.frozen;
   if (plan.frozen && assemble.parallel.strategy == parallel::Strategy::hybrid_shard)
     plan.frozen->options.shard_group_size = assemble.parallel.shard_group_size;
   choose_memory(config, context, plan);

@@ -6,7 +6,8 @@
 #include <string>
 
 #include "wmtp/config/config.h"
-#include "wmtp/models/model_source.h"
+#include "wmtp/core/error.h"
+#include "wmtp/models/base_source.h"
 #include "wmtp/run/plan/frozen_plan.h"
 #include "wmtp/run/plan/memory_plan.h"
 #include "wmtp/run/plan/run_context.h"
@@ -26,11 +27,27 @@ struct ModelPlan {
   bool adapters_suffice = false;     // base_model holds all that an adapter of this run does not
   std::string recompute_reason;      // what `auto` chose, or empty
   std::optional<FrozenPlan> frozen;  // the stage's, to be loaded beside
-  MemoryPlan memory;                 // of a rank
+  MemoryRequest memory_request;      // of a rank, with what was chosen
+  MemoryPlan memory;                 // of that request
 };
+
+// The models that a configuration names: all that planning reads of a disk.
+struct OpenedModels {
+  models::BaseSource base;
+  std::filesystem::path tokenizer_folder;
+  std::optional<FrozenPlan> frozen;
+};
+// Error config for what cannot be opened, or does not go together. Reads headers only.
+OpenedModels open_models(const config::Config& config, const RunContext& context);
 
 // Error config for shapes that contradict each other, a model that does not fit (with the plan's
 // table), a critic without a trunk. Reads headers only.
 ModelPlan plan_model(const config::Config& config, const RunContext& context);
+// The same with models opened before. REQUIRES that they are those of this configuration's sections
+// `experiment` and `models` on a device of this kind.
+ModelPlan plan_model(const config::Config& config, const RunContext& context,
+                     const OpenedModels& models);
+// Whether planning threw `error` because the model does not fit.
+bool is_too_large(const Error& error);
 
 }  // namespace wmtp::run

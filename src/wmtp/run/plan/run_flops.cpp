@@ -5,27 +5,39 @@
 namespace wmtp::run {
 namespace {
 
-double policy_flops(const ModelPlan& policy, double span) {
+double policy_flops(const MemoryRequest& request, double span) {
+  if (request.frozen) return forward_flops_per_token(request.model, span, request.heads);
+  if (!request.lora) return 3 * forward_flops_per_token(request.model, span, request.heads);
+  const auto adapters = static_cast<double>(model::lora_parameters(request.model, *request.lora));
+  return lora_flops_per_token(request.model, span, adapters, request.heads);
+}
+
+// What of a run its arithmetic depends on.
+MemoryRequest counted_request(const ModelPlan& policy, bool reads_frozen) {
   const training::AssembleOptions& assemble = policy.assemble;
-  const model::ModelConfig& shape = assemble.model;
-  const bool logits = policy.predicts;
-  if (assemble.frozen) return forward_flops_per_token(shape, span, logits);
-  if (!assemble.transformer.lora) return 3 * forward_flops_per_token(shape, span, logits);
-  const auto adapters =
-      static_cast<double>(model::lora_parameters(shape, *assemble.transformer.lora));
-  return lora_flops_per_token(shape, span, adapters, logits);
+  MemoryRequest request;
+  request.model = assemble.model;
+  request.lora = assemble.transformer.lora;
+  request.frozen = assemble.frozen;
+  request.heads = policy.predicts;
+  if (assemble.value_head) request.value_head = assemble.value_head->type;
+  if (policy.frozen && reads_frozen) request.other = policy.frozen->memory_request();
+  return request;
 }
 
 }  // namespace
 
-double run_flops_per_token(const ModelPlan& policy, bool reads_frozen, double span) {
-  double flops = policy_flops(policy, span);
-  if (const auto& head = policy.assemble.value_head)
+double model_flops_per_token(const MemoryRequest& request, double span) {
+  double flops = policy_flops(request, span);
+  if (request.value_head)
     flops += 6 * static_cast<double>(
-                     model::value_head_unit(head->type, policy.assemble.model.dim).numel());
-  if (!policy.frozen || !reads_frozen) return flops;
-  const FrozenRequest frozen = policy.frozen->memory_request();
-  return flops + forward_flops_per_token(frozen.model, span, frozen.logits);
+                     model::value_head_unit(*request.value_head, request.model.dim).numel());
+  if (!request.other) return flops;
+  return flops + forward_flops_per_token(request.other->model, span, request.other->logits);
+}
+
+double run_flops_per_token(const ModelPlan& policy, bool reads_frozen, double span) {
+  return model_flops_per_token(counted_request(policy, reads_frozen), span);
 }
 
 double executed_flops_per_token(const ModelPlan& policy, bool reads_frozen, double span,

@@ -5,7 +5,9 @@
 
 namespace wmtp::run {
 
-// As MFU counts it: nominal. `reads_frozen`: the stage's frozen model is loaded. `span`: see
+// As MFU counts it: nominal. A frozen model beside it is read.
+double model_flops_per_token(const MemoryRequest& request, double span);
+// The same of a run. `reads_frozen`: the stage's frozen model is loaded. `span`: see
 // flops.h.
 double run_flops_per_token(const ModelPlan& policy, bool reads_frozen, double span);
 

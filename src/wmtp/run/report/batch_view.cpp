@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "wmtp/data/plan/host_batch.h"
 #include "wmtp/tokenizer/stream_decoder.h"
 
 namespace wmtp::run {
@@ -74,8 +75,11 @@ std::vector<tracking::DecodedSample> decoded_documents(const training::DeviceBat
                                                        std::size_t most) {
   const HostMarks host(marks);
   std::vector<tracking::DecodedSample> samples;
-  for (std::size_t d = 0; d + 1 < batch.doc_start.size() && d < most; ++d) {
+  for (std::size_t d = 0; d + 1 < batch.doc_start.size() && samples.size() < most; ++d) {
+    if (batch.sample_ids[d] == data::kFillerId) continue;
     tracking::DecodedSample& sample = samples.emplace_back();
+    sample.id = batch.sample_ids[d];
+    if (d < batch.correct.size()) sample.correct = batch.correct[d];
     const Extent place = document(batch, d);
     const std::vector<std::string> texts = tokenizer::token_texts(
         tokenizer, std::span(batch.tokens).subspan(place.begin, place.end - place.begin));

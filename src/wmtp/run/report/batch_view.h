@@ -11,8 +11,15 @@
 
 namespace wmtp::run {
 
-// The first `most` documents, without step and stage. A token is a target where some head predicts
-// it: never the first one of a document.
+// A batch and what the stage makes of it. BORROWS.
+struct ShownBatch {
+  const training::DeviceBatch& batch;
+  const training::TokenMarks& marks;
+  const char* split;  // "train" or "validation"
+};
+
+// The first `most` documents that are no fillers, without step, stage and split. A token is a
+// target where some head predicts it: never the first one of a document.
 std::vector<tracking::DecodedSample> decoded_documents(const training::DeviceBatch& batch,
                                                        const training::TokenMarks& marks,
                                                        const tokenizer::Tokenizer& tokenizer,

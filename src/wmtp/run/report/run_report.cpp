@@ -56,7 +56,8 @@ tracking::NamedValues RunReport::step_values(const StepRecord& record, double to
                                {"train/grad_norm_pre_clip", result.grad_norm},
                                {"train/grad_clip_ratio", result.clip_ratio},
                                {"train/learning_rate", rate_of(facts_.rates.main, record)},
-                               {"train/skipped_steps", static_cast<double>(record.skipped_steps)}};
+                               {"train/skipped_steps", static_cast<double>(record.skipped_steps)},
+                               {"train/tokens_seen", static_cast<double>(record.tokens_seen)}};
   if (const auto& base = facts_.rates.lora)
     values.emplace_back("train/lora_lr", rate_of(*base, record));
   if (const auto& base = facts_.rates.value_head)
@@ -185,15 +186,17 @@ void RunReport::uploads(std::int64_t step, const s3::QueueFigures& figures) {
                {"s3/caller_s", figures.caller_s}});
 }
 
-void RunReport::sample(std::int64_t step, const training::DeviceBatch& batch,
-                       const training::TokenMarks& marks, const tokenizer::Tokenizer& tokenizer) {
+void RunReport::sample(std::int64_t step, const ShownBatch& shown,
+                       const tokenizer::Tokenizer& tokenizer) {
   constexpr std::size_t kDocuments = 2;
-  for (tracking::DecodedSample& sample : decoded_documents(batch, marks, tokenizer, kDocuments)) {
+  for (tracking::DecodedSample& sample :
+       decoded_documents(shown.batch, shown.marks, tokenizer, kDocuments)) {
     sample.step = step;
+    sample.split = shown.split;
     sample.stage = config::name_of(config_.experiment.stage);
     sinks_.all.sample(sample);
   }
-  for (const tracking::Histogram& histogram : batch_histograms(step, batch, marks))
+  for (const tracking::Histogram& histogram : batch_histograms(step, shown.batch, shown.marks))
     sinks_.all.histogram(histogram);
 }
 

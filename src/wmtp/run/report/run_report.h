@@ -19,6 +19,7 @@
 namespace wmtp::run {
 
 struct FoundSpike;  // loss_watch.h
+struct ShownBatch;  // batch_view.h
 
 // A finished step as the trainer knows it.
 struct StepRecord {
@@ -29,6 +30,7 @@ struct StepRecord {
   double num_samples = 0;
   double step_time_s = 0, data_wait_s = 0;
   std::int64_t skipped_steps = 0;
+  std::uint64_t tokens_seen = 0;  // by the run up to this step
   tracking::RemainingWork remaining;
   std::optional<std::int64_t> next_save_step;  // by the intervals of the configuration
   std::optional<double> next_save_s;           // by checkpoint.save_every_minutes
@@ -75,9 +77,8 @@ class RunReport {
     sinks_.all.validating({step, num_done, num_batches});
   }
   void validation(std::int64_t step, const training::Numbers& numbers, double seconds);
-  // What the stage makes of a batch: decoded documents and histograms (batch_view.h).
-  void sample(std::int64_t step, const training::DeviceBatch& batch,
-              const training::TokenMarks& marks, const tokenizer::Tokenizer& tokenizer);
+  // Decoded documents and histograms.
+  void sample(std::int64_t step, const ShownBatch& shown, const tokenizer::Tokenizer& tokenizer);
   // Of a window that ended with that step; names its stragglers.
   void speeds(std::int64_t step, const RankSpeeds& speeds);
   void spike(const FoundSpike& spike);

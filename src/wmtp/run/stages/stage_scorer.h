@@ -38,6 +38,7 @@ class StageScorer {
   StageScorer(const config::Config& config, const RunContext& context,
               comm::ProcessGroupSession& session, const StageScoreOptions& options);
 
+  const tokenizer::Tokenizer& tokenizer() const { return data_.tokenizer(); }
   OrderedJson header() const;  // {"type":"header"} with the order of the rows
   // COLLECTIVE. Lines as of score_rows. In file order the signals of a frozen model, those of the
   // validation set too, are kept for the run (training.signal_cache).

@@ -62,6 +62,35 @@ Mark best_mark(const Best& best) {
           best.metric == "val/loss" ? std::optional(best.value) : std::nullopt, std::nullopt};
 }
 
+// Moves marks to where their steps are; those without a place are left out.
+std::vector<Mark> moved(const StepPlaces& places, const std::vector<Mark>& marks) {
+  std::vector<Mark> out;
+  for (const Mark& mark : marks)
+    if (const auto place = places.of(mark.step)) {
+      out.push_back(mark);
+      out.back().step = *place;
+    }
+  return out;
+}
+
+// Validations are few and of the same rows: there is no noise to smooth.
+Curve curve_of(const CurveGroup& group, std::string label, Series points, bool of_validations) {
+  constexpr std::size_t kLeastToSmooth = 20;
+  Curve curve{std::move(label), std::move(points), 0, of_validations, {}};
+  if (group.is_loss && !of_validations && curve.points.size() >= kLeastToSmooth)
+    curve.smoothed = running_mean(curve.points);
+  return curve;
+}
+
+void set_axis(LineChart& chart, XAxis axis) {
+  std::int64_t last = 0;
+  for (const Curve& curve : chart.curves)
+    if (!curve.points.empty()) last = std::max(last, curve.points.back().step);
+  const AxisUnit unit = unit_of(axis, last);
+  chart.x_unit = unit.size;
+  chart.x_label = unit.label;
+}
+
 }  // namespace
 
 const std::vector<CurveGroup>& curve_groups() {
@@ -69,13 +98,15 @@ const std::vector<CurveGroup>& curve_groups() {
       {"Loss",
        {"train/loss", "val/loss", "train/unweighted_ce_loss", "val/unweighted_ce_loss",
         "train/value_loss", "val/value_loss"},
+       true,
        true},
-      {"Loss per head", {"train/head#_loss", "val/head#_loss", "val/head#_ce_loss"}},
-      {"Perplexity", {"val/perplexity"}},
+      {"Loss per head", {"train/head#_loss", "val/head#_loss", "val/head#_ce_loss"}, false, true},
+      {"Perplexity", {"val/perplexity"}, false, true},
       {"Learning rate", {"train/learning_rate", "train/lora_lr", "train/value_head_lr"}},
       {"Gradient norm", {"train/grad_norm_pre_clip", "train/grad_norm"}},
       {"Factor of clipping", {"train/grad_clip_ratio"}},
       {"Tokens per second", {"perf/tokens_per_sec"}},
+      {"Share of the device's peak", {"perf/mfu", "perf/hfu"}},
       {"Step time, ms", {"perf/step_time_ms", "perf/data_wait_ms"}},
       {"Token weights over time", {"weight/mean", "weight/std", "weight/min", "weight/max"}},
       {"Entropy and clipping of weights", {"weight/entropy", "weight/clipping_ratio"}},
@@ -95,62 +126,50 @@ std::string curve_anchor(std::string_view title) {
   return "curve-" + slug(title);
 }
 
-LineChart chart_of(const CurveGroup& group, const RunData& run) {
-  LineChart chart{.title = group.title + " of " + run.name,
-                  .x_label = "step",
-                  .curves = {},
-                  .marks = restart_marks(run)};
+LineChart chart_of(const CurveGroup& group, const RunData& run, XAxis axis) {
+  LineChart chart{.title = group.title + " of " + run.name};
+  const StepPlaces places(run, axis);
   std::vector<std::string> colors;
-  for (const std::string& name : metrics_in(group, run))
+  for (const std::string& name : metrics_in(group, run)) {
     chart.curves.push_back(
-        {name, *run.find(name), index_of(measured_by(name), colors), is_validation(name)});
-  if (!group.marks_saves) return chart;
-  if (const Series* saves = run.find("checkpoint/save_s"))
+        curve_of(group, name, places.moved(*run.find(name)), is_validation(name)));
+    chart.curves.back().color = index_of(measured_by(name), colors);
+  }
+  std::vector<Mark> marks = restart_marks(run);
+  if (const Series* saves = run.find("checkpoint/save_s"); saves && group.marks_saves)
     for (const SeriesPoint& save : *saves)
-      chart.marks.push_back(
-          {Mark::Kind::save, save.step, fmt::format("saved at {}", save.step), {}, {}});
-  if (run.best) chart.marks.push_back(best_mark(*run.best));
+      marks.push_back({Mark::Kind::save, save.step, fmt::format("saved at {}", save.step), {}, {}});
+  if (run.best && group.marks_saves) marks.push_back(best_mark(*run.best));
+  chart.marks = moved(places, marks);
+  set_axis(chart, axis);
   return chart;
 }
 
-std::vector<LineChart> overlays_of(const CurveGroup& group, const std::vector<RunData>& runs) {
+std::vector<LineChart> overlays_of(const CurveGroup& group, const std::vector<RunData>& runs,
+                                   XAxis axis) {
   std::vector<LineChart> charts;
   std::vector<std::string> measured;
-  for (std::size_t i = 0; i < runs.size(); ++i)
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const StepPlaces places(runs[i], axis);
     for (const std::string& name : metrics_in(group, runs[i])) {
       const std::size_t place = index_of(measured_by(name), measured);
-      if (place == charts.size())
-        charts.push_back({.title = measured[place], .x_label = "step", .curves = {}, .marks = {}});
-      charts[place].curves.push_back({runs[i].name + (is_validation(name) ? ", validation" : ""),
-                                      *runs[i].find(name), i, is_validation(name)});
+      if (place == charts.size()) charts.push_back({.title = measured[place]});
+      charts[place].curves.push_back(
+          curve_of(group, runs[i].name + (is_validation(name) ? ", validation" : ""),
+                   places.moved(*runs[i].find(name)), is_validation(name)));
+      charts[place].curves.back().color = i;
     }
-  for (std::size_t i = 0; i < runs.size() && !charts.empty(); ++i) {
     std::vector<Mark> marks = restart_marks(runs[i]);
     if (group.marks_saves && runs[i].best) {
       marks.push_back(best_mark(*runs[i].best));
       marks.back().text = runs[i].name + ": " + marks.back().text;
     }
-    for (Mark& mark : marks) {
-      mark.color = i;
-      charts.front().marks.push_back(mark);
-    }
+    for (Mark& mark : marks) mark.color = i;
+    if (charts.empty()) continue;
+    for (const Mark& mark : moved(places, marks)) charts.front().marks.push_back(mark);
   }
+  for (LineChart& chart : charts) set_axis(chart, axis);
   return charts;
-}
-
-std::optional<LineChart> value_chart(const DecodedSample& sample) {
-  LineChart chart{.title = fmt::format("value along the sample of step {}", sample.step),
-                  .x_label = "token",
-                  .curves = {{"prompt", {}, 0}, {"response", {}, 1}},
-                  .marks = {}};
-  for (std::size_t i = 0; i < sample.tokens.size(); ++i) {
-    const SampleToken& token = sample.tokens[i];
-    if (token.value)
-      chart.curves[token.is_target ? 1 : 0].points.push_back(
-          {static_cast<std::int64_t>(i), *token.value});
-  }
-  if (chart.curves[0].points.empty() && chart.curves[1].points.empty()) return std::nullopt;
-  return chart;
 }
 
 }  // namespace wmtp::tracking

@@ -7,6 +7,7 @@
 #include "wmtp/tracking/escaped_text.h"
 #include "wmtp/tracking/report/curves.h"
 #include "wmtp/tracking/report/findings/findings.h"
+#include "wmtp/tracking/report/html_parts.h"
 
 namespace wmtp::tracking {
 namespace {
@@ -41,7 +42,8 @@ std::string findings_html(const RunData& run) {
   for (const Finding& finding : findings.found) items += finding_html(run, finding);
   return (items.empty() ? "<p>Nothing found.</p>\n"
                         : "<ul class=\"findings\">\n" + items + "</ul>\n") +
-         fmt::format("<p class=\"note\">{}</p>\n", escape_html(looked_at_text(findings)));
+         details_html("What was looked at",
+                      "<p class=\"note\">" + escape_html(looked_at_text(findings)) + "</p>", false);
 }
 
 }  // namespace wmtp::tracking

@@ -1,4 +1,5 @@
-// The page's style sheet. Colours are those of Okabe and Ito, told apart also with colour-blind
+// The page's style sheet, without scripts: buttons of the class `pick` choose by their state which
+// drawings are seen. Colours are those of Okabe and Ito, told apart also with colour-blind
 // eyes; a dash means validation. Drawings are 360 pixels wide and fit a small phone; they shrink
 // only where even that is too much, so that the 12 pixels of their text stay 12 pixels.
 #pragma once
@@ -31,6 +32,24 @@ inline constexpr const char* kPageStyle =
     "circle.k0{fill:var(--c0)}circle.k1{fill:var(--c1)}"
     "circle.k2{fill:var(--c2)}circle.k3{fill:var(--c3)}circle.k4{fill:var(--c4)}"
     "circle.k5{fill:var(--c5)}circle.k6{fill:var(--c6)}circle.k7{fill:var(--c7)}"
+    ".pick{position:absolute;opacity:0;pointer-events:none}"
+    ".bar{display:flex;flex-wrap:wrap;gap:.4em 1.4em;margin:0 0 .8em;font-size:14px;"
+    "color:var(--dim)}.choices{display:flex;align-items:center;gap:.35em}"
+    ".bar label{padding:.1em .7em;border:1px solid var(--line);border-radius:99px;cursor:pointer;"
+    "color:var(--fg)}"
+    "#x0:checked~.bar [for=x0],#x1:checked~.bar [for=x1],#x2:checked~.bar [for=x2],"
+    "#y0:checked~.bar [for=y0],#y1:checked~.bar [for=y1],#smoothed:checked~.bar [for=smoothed]"
+    "{background:rgba(var(--hl),.2);border-color:var(--c0)}"
+    "#x0:focus-visible~.bar [for=x0],#x1:focus-visible~.bar [for=x1],"
+    "#x2:focus-visible~.bar [for=x2],#y0:focus-visible~.bar [for=y0],"
+    "#y1:focus-visible~.bar [for=y1],#smoothed:focus-visible~.bar [for=smoothed]"
+    "{outline:2px solid var(--c0);outline-offset:1px}"
+    ".form,.smooth{display:none}"
+    "#x0:checked~#y0:checked~.forms .x0.y0,#x0:checked~#y1:checked~.forms .x0.y1,"
+    "#x1:checked~#y0:checked~.forms .x1.y0,#x1:checked~#y1:checked~.forms .x1.y1,"
+    "#x2:checked~#y0:checked~.forms .x2.y0,#x2:checked~#y1:checked~.forms .x2.y1{display:block}"
+    "#smoothed:checked~.forms .smooth{display:inline}"
+    "#smoothed:checked~.forms .raw{opacity:.25}"
     "polyline.v{stroke-dasharray:6 3}.mark{stroke:var(--dim);fill:none}"
     ".mark.m0{stroke:var(--c0)}.mark.m1{stroke:var(--c1)}.mark.m2{stroke:var(--c2)}"
     ".mark.m3{stroke:var(--c3)}.mark.m4{stroke:var(--c4)}.mark.m5{stroke:var(--c5)}"
@@ -42,7 +61,8 @@ inline constexpr const char* kPageStyle =
     ".key{display:inline-block;width:24px;height:12px;margin-right:.4em;vertical-align:middle}"
     ".scroll{overflow-x:auto}table{border-collapse:collapse;font-size:14px}"
     "th,td{text-align:left;padding:.3em .8em;border-bottom:1px solid var(--line)}"
-    "th{color:var(--dim);font-weight:600}.texts td{overflow-wrap:anywhere}"
+    "th{color:var(--dim);font-weight:600}.texts td{overflow-wrap:anywhere;min-width:6em}"
+    ".texts td:first-child{min-width:10em}"
     ".numbers td,.numbers th{white-space:nowrap;font-variant-numeric:tabular-nums}"
     "pre{font:13px/1.6 ui-monospace,monospace;white-space:pre-wrap;overflow-wrap:anywhere;"
     "margin:0;padding:.7em;background:var(--soft);border-radius:6px}"
@@ -57,7 +77,10 @@ inline constexpr const char* kPageStyle =
     "overflow-wrap:anywhere}.findings li.problem{border-left-color:var(--c7)}"
     ".findings dl{margin:.4em 0 0;display:grid;grid-template-columns:max-content 1fr;"
     "gap:.1em .8em;font-size:14px}.findings dt{color:var(--dim)}.findings dd{margin:0}"
-    "a{color:var(--c0)}"
+    "a{color:var(--c0)}.right{color:var(--c2)}.wrong{color:var(--c7)}"
+    "h4{font-size:1em;font-weight:600;color:var(--dim);margin:.4em 0}"
+    ".notice{border-left:4px solid var(--c1);background:var(--soft);padding:.5em .8em;"
+    "overflow-wrap:anywhere}"
     "details{margin:.6em 0}summary{cursor:pointer}.note{color:var(--dim)}"
     "@media(max-width:30em){body{padding:.8em}}"
     "@media print{body{max-width:none}}";

@@ -10,6 +10,7 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/core/failpoint.h"
+#include "wmtp/tensor/profile_scope.h"
 
 namespace wmtp::training {
 
@@ -110,6 +111,7 @@ weighting::Whitening Verifiable::whitening(const Tensor& x_N, const DeviceBatch&
 
 Verifiable::Weighed Verifiable::weigh(const Tensor& values_N, const DeviceBatch& batch,
                                       const weighting::Whitening* fixed) {
+  const ProfileScope scope("signals");
   Weighed weighed;
   if (options_.control == WeightControl::random) {
     weighed.weights_N = random_weights(batch);

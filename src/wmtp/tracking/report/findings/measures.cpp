@@ -61,10 +61,4 @@ std::optional<double> environment_number(const RunData& run, std::string_view ke
   return std::nullopt;
 }
 
-std::string_view config_value(const RunData& run, std::string_view key) {
-  for (const auto& [name, value] : run.config)
-    if (name == key) return value;
-  return "";
-}
-
 }  // namespace wmtp::tracking

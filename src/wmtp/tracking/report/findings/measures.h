@@ -26,6 +26,5 @@ double step_noise(const std::vector<double>& values);
 
 // Of environment.json, by its flat key (`data.train.correct`); absent where it is no number.
 std::optional<double> environment_number(const RunData& run, std::string_view key);
-std::string_view config_value(const RunData& run, std::string_view key);  // "": not there
 
 }  // namespace wmtp::tracking

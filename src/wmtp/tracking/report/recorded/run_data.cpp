@@ -10,29 +10,70 @@
 #include "wmtp/core/error.h"
 #include "wmtp/core/file.h"
 #include "wmtp/tracking/report/recorded/json_lines.h"
+#include "wmtp/tracking/report/recorded/run_links.h"
 
 namespace wmtp::tracking {
 namespace {
 
 using KeyValues = std::vector<std::pair<std::string, std::string>>;
 
+// The time that a run was at work. What passes between the last line before a restart and the first
+// one after it is a pause.
+class WorkClock {
+ public:
+  void pause() {
+    is_paused_ = true;
+    ++num_starts_;
+  }
+  void take(std::int64_t step, double time_s) {
+    if (!first_s_) first_s_ = last_s_ = time_s;
+    if (std::exchange(is_paused_, false)) paused_s_ += time_s - last_s_;
+    last_s_ = time_s;
+    Told& told = told_[step];
+    if (told.start != num_starts_) told = {num_starts_, time_s - *first_s_ - paused_s_};
+  }
+  double wall_time_s() const { return first_s_ ? last_s_ - *first_s_ : 0; }
+  // Without the steps that a restart went back behind and has not done again.
+  Series by_step() const {
+    Series out;
+    int start = 0;
+    for (const auto& [step, told] : told_) {
+      if (told.start < start) break;
+      start = told.start;
+      out.push_back({step, told.at_s});
+    }
+    return out;
+  }
+
+ private:
+  struct Told {
+    int start = 0;
+    double at_s = 0;
+  };
+  std::optional<double> first_s_;
+  double last_s_ = 0, paused_s_ = 0;
+  bool is_paused_ = false;
+  int num_starts_ = 1;
+  std::map<std::int64_t, Told> told_;  // as the last start that did the step first told it
+};
+
 struct MetricsReader {
   RunData& run;
   std::map<std::string, std::map<std::int64_t, double>> values;  // a later line replaces
-  std::optional<double> first_time_s;
+  WorkClock clock;
 
   void take(const JsonLine& line) {
     if (line.object.contains("event")) {
-      if (line.object["event"] == "resume")
+      if (line.object["event"] == "resume") {
         run.restarts.push_back(integer_field(line, line.object, "step"));
-      else
+        clock.pause();
+      } else
         take_event(line);
       return;
     }
     const std::int64_t step = integer_field(line, line.object, "step");
     const double time_s = number_of(line, field(line, line.object, "time"), "time");
-    if (!first_time_s) first_time_s = time_s;
-    run.wall_time_s = time_s - *first_time_s;
+    clock.take(step, time_s);
     run.last_step = std::max(run.last_step, step);
     for (const auto& [key, value] : line.object.items())
       if (key != "step" && key != "time") values[key][step] = number_of(line, value, key);
@@ -58,6 +99,8 @@ void read_metrics(RunData& run) {
   if (reader.values.empty())
     throw Error(ErrorKind::data, "report", fmt::format("{}: no step was recorded", path.string()),
                 "the first line is written after the first step");
+  run.wall_time_s = reader.clock.wall_time_s();
+  run.time_s = reader.clock.by_step();
   for (const auto& [key, points] : reader.values)
     for (const auto& [step, value] : points) run.series[key].push_back({step, value});
 }
@@ -66,6 +109,10 @@ DecodedSample read_sample(const JsonLine& line) {
   DecodedSample sample{.step = integer_field(line, line.object, "step"),
                        .stage = text_field(line, line.object, "stage"),
                        .tokens = {}};
+  if (line.object.contains("split")) sample.split = text_field(line, line.object, "split");
+  if (line.object.contains("id"))
+    sample.id = static_cast<std::uint64_t>(integer_field(line, line.object, "id"));
+  if (line.object.contains("correct")) sample.correct = line.object["correct"] == true;
   for (const Json& item : array_field(line, line.object, "tokens")) {
     SampleToken token;
     token.text = text_field(line, item, "t");
@@ -170,6 +217,14 @@ void read_starts(RunData& run) {
   });
 }
 
+void read_last_exit(RunData& run) {
+  const auto path = run.folder / kLastExitFile;
+  if (!std::filesystem::exists(path)) return;
+  const JsonLine exit{read_json(path), path.string()};
+  run.last_exit = LastExit{static_cast<int>(integer_field(exit, exit.object, "code")),
+                           text_field(exit, exit.object, "reason")};
+}
+
 // A run that has not ended has no summary yet: its best validation so far.
 void find_best(RunData& run) {
   const Series* losses = run.find("val/loss");
@@ -189,6 +244,12 @@ const Series* RunData::find(const std::string& metric) const {
 std::optional<double> RunData::last(const std::string& metric) const {
   const Series* points = find(metric);
   return points ? std::optional(points->back().value) : std::nullopt;
+}
+
+std::string_view config_value(const RunData& run, std::string_view key) {
+  for (const auto& [name, value] : run.config)
+    if (name == key) return value;
+  return "";
 }
 
 RunData read_run(const std::filesystem::path& folder) {
@@ -211,6 +272,10 @@ RunData read_run(const std::filesystem::path& folder) {
   read_config(run);
   read_summary(run);
   read_starts(run);
+  read_last_exit(run);
+  run.links = recorded_links(run);
+  if (const auto file = profile_file(folder); std::filesystem::exists(file))
+    run.profile = read_profile(file);
   find_best(run);
   if (run.stage.empty() && !run.samples.empty()) run.stage = run.samples.front().stage;
   return run;

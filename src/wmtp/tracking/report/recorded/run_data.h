@@ -5,10 +5,12 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "wmtp/core/json.h"
+#include "wmtp/tracking/profile_summary.h"
 #include "wmtp/tracking/run_files.h"
 #include "wmtp/tracking/sample_view.h"
 
@@ -26,6 +28,17 @@ struct NotedEvent {
   bool operator==(const NotedEvent&) const = default;
 };
 
+struct LastExit {
+  int code = 0;
+  std::string reason = {};
+};
+
+struct RunLink {
+  std::string name = {};  // "MLflow"
+  std::string text = {};
+  std::string url = {};  // http or https; "": the text is no address
+};
+
 struct RunData {
   std::string name = {};  // the folder's
   std::filesystem::path folder = {};
@@ -37,19 +50,30 @@ struct RunData {
   std::vector<NotedEvent> events = {};        // in the order they were told, each once
   std::int64_t last_step = 0;
   double wall_time_s = 0;  // from the first to the last line
+  // When each step was told, from the first line on, without the pauses before restarts, and
+  // without the steps that a restart went back behind and has not done again.
+  Series time_s = {};
   std::optional<Best> best = {};
   std::optional<std::int64_t> done_at = {};  // the last step of a run that came to its end
+  std::optional<LastExit> last_exit = {};    // of its last start; none while one is at it
   std::vector<std::pair<std::string, std::string>> paths = {};   // what the run says it wrote
+  std::vector<RunLink> links = {};                               // where else it can be seen
   std::string config_yaml = {};                                  // "" where there is none
   std::vector<std::pair<std::string, std::string>> config = {};  // its keys and values, flat
   std::vector<std::pair<std::string, std::string>> environment = {};
   std::vector<DecodedSample> samples = {};
   std::vector<Histogram> histograms = {};
-  std::vector<std::string> notices = {};  // what was left out
+  std::optional<ProfileSummary> profile = {};  // where one was taken
+  std::vector<std::string> notices = {};       // what was left out
 
   const Series* find(const std::string& metric) const;
   std::optional<double> last(const std::string& metric) const;
+  // It has said how it ended, or came to its last step. A process that was killed says nothing.
+  bool has_ended() const { return last_exit || (done_at && last_step <= *done_at); }
 };
+
+// Of the configuration, by its flat key (`runtime.run_dir`); "": not there.
+std::string_view config_value(const RunData& run, std::string_view key);
 
 // Reads metrics.jsonl (required) and what else is there. A folder that is missing is
 // ErrorKind::config; one without metrics, without a single step, or with a damaged file is

@@ -1,0 +1,98 @@
+#include "wmtp/run/plan/block_memory.h"
+
+#include <algorithm>
+
+#include "wmtp/kernels/linear_cross_entropy.h"
+
+namespace wmtp::run {
+namespace {
+
+// Widths of a token's intermediates, in elements.
+struct Widths {
+  explicit Widths(const model::ModelConfig& m)
+      : d(m.dim),
+        q(m.num_heads * m.head_dim),
+        qkv(q + 2 * m.num_kv_heads * m.head_dim),
+        f(m.ffn_dim),
+        is_grouped(m.num_heads != m.num_kv_heads) {}
+  std::int64_t d, q, qkv, f;
+  bool is_grouped;
+};
+
+std::int64_t bytes_of(DType dtype) {
+  return static_cast<std::int64_t>(element_bytes(dtype));
+}
+
+bool adapts(const WorkShape& shape, std::initializer_list<std::string_view> names) {
+  if (!shape.lora || shape.lora->dropout <= 0) return false;
+  return std::ranges::any_of(names, [&](std::string_view name) {
+    return std::ranges::find(shape.lora->targets, name) != shape.lora->targets.end();
+  });
+}
+
+// The feed-forward's backward, per token: the gradient of the product beside everything kept;
+// adapters with dropout draw their input again and have its gradient.
+std::int64_t feed_forward_backward(const WorkShape& shape, const Widths& w, std::int64_t all) {
+  const std::int64_t c = bytes_of(shape.dtype);
+  return all + c * std::max(w.d, w.f) + (adapts(shape, {"down_proj"}) ? 2 * c * w.f : 0);
+}
+
+// The attention's backward, per token, when the feed-forward's part is gone. The kernel returns
+// gradients of q, k and v; they are copied (CPU), or summed in fp32 and for every query head (GPU),
+// and then lie beside the gradient of the fused projection and of its input.
+std::int64_t attention_backward(const WorkShape& shape, const Widths& w, std::int64_t all) {
+  const std::int64_t c = bytes_of(shape.dtype);
+  const std::int64_t kept = all - c * (w.d + 3 * w.f) + c * w.q;  // with the output's gradient
+  const std::int64_t inner = shape.on_gpu ? 4 * w.q + (w.is_grouped ? 2 * c * w.q : 0) : c * w.qkv;
+  const std::int64_t dropped = adapts(shape, {"q_proj", "k_proj", "v_proj"}) ? 2 * c * w.d : 0;
+  return kept + c * w.qkv + std::max(inner, c * (w.qkv + w.d) + dropped);
+}
+
+}  // namespace
+
+std::int64_t activation_bytes(const model::ModelConfig& m, model::Recompute level, std::int64_t c) {
+  if (level == model::Recompute::block) return c * m.dim;
+  const Widths w(m);
+  std::int64_t bytes = c * (2 * w.d + w.q + w.qkv + 2 * w.f) + 4 * m.num_heads + 8;
+  if (m.qk_norm)
+    bytes += (c * m.head_dim + 4) * (m.num_heads + m.num_kv_heads);  // and their deviations
+  if (level == model::Recompute::none) bytes += c * (2 * w.d + w.f);
+  return bytes;
+}
+
+BlockMemory block_memory(const WorkShape& shape) {
+  const Widths w(shape.model);
+  const std::int64_t c = bytes_of(shape.dtype);
+  const std::int64_t all = activation_bytes(shape.model, model::Recompute::none, c);
+  const std::int64_t feed_forward = feed_forward_backward(shape, w, all);
+  const std::int64_t attention = attention_backward(shape, w, all);
+  BlockMemory memory;
+  memory.hidden = shape.tokens * c * w.d;
+  memory.all = shape.tokens * all;
+  memory.forward = memory.all + memory.hidden;
+  memory.backward = shape.tokens * std::max(feed_forward, attention);
+  // A head spreads the gradients of its rows over all tokens before the attention's backward.
+  memory.head_backward =
+      shape.tokens * (std::max(feed_forward, attention + c * (w.q + w.d)) - c * w.d);
+  return memory;
+}
+
+std::int64_t loss_chunk_bytes(const WorkShape& shape, bool gradient) {
+  const std::int64_t c = bytes_of(shape.dtype), vocab = shape.model.vocab_size;
+  const std::int64_t rows = kernels::loss_chunk_rows({.rows = shape.tokens,
+                                                      .row_bytes = vocab * c,
+                                                      .wanted = shape.loss_chunk_rows,
+                                                      .on_gpu = shape.on_gpu});
+  return rows * c * (vocab + (gradient ? shape.model.dim : 0));
+}
+
+std::int64_t value_head_bytes(const WorkShape& shape, model::ValueHeadType type, bool learns) {
+  const std::int64_t c = bytes_of(shape.dtype), d = shape.model.dim;
+  const bool is_fp32 = shape.dtype == kFloat32;
+  const std::int64_t layers = type == model::ValueHeadType::mlp ? 2 * 4 * (d / 4 + d / 8) : 0;
+  std::int64_t bytes = c * d + (is_fp32 ? 0 : 4 * d) + layers;
+  if (learns) bytes += 4 * d + (is_fp32 ? 0 : c * d);
+  return shape.tokens * bytes;
+}
+
+}  // namespace wmtp::run

@@ -1,0 +1,157 @@
+#include "wmtp/run/plan/memory_moments.h"
+
+#include <algorithm>
+
+namespace wmtp::run {
+namespace {
+
+using Moment = MemoryPlan::Moment;
+
+// All that the moments of the trained model are made of, in bytes.
+class PolicyStep {
+ public:
+  PolicyStep(const MemoryRequest& request, const UnitMemory& units)
+      : request_(request),
+        units_(units),
+        shape_{.model = request.model,
+               .dtype = request.parallel.param_dtype,
+               .tokens = request.tokens,
+               .on_gpu = request.on_gpu(),
+               .lora = request.lora,
+               .loss_chunk_rows = request.loss_chunk_rows},
+        block_(block_memory(shape_)),
+        num_trunk_(request.model.num_trunk_blocks()),
+        kept_(request.frozen ? 0
+                             : request.tokens * activation_bytes(request.model, request.recompute,
+                                                                 element_bytes(shape_.dtype))) {}
+
+  // The last block, when the output is there. Unless the block before it keeps what both add up,
+  // that is alive too.
+  Moment trunk_forward() const {
+    const bool keeps_stream = !request_.frozen && request_.recompute != model::Recompute::block;
+    const std::int64_t before = num_trunk_ > 1 && !keeps_stream ? block_.hidden : 0;
+    return moment("trunk forward",
+                  {{kTrunk, kept_ * std::max<std::int64_t>(num_trunk_ - 1, 0)},
+                   {kBlock, num_trunk_ > 0 ? block_.forward + before : block_.hidden}});
+  }
+
+  Moment value_head() const {
+    const std::int64_t gradient = request_.frozen ? 0 : block_.hidden;
+    return moment("value head",
+                  {{kTrunk, kept_ * num_trunk_},
+                   {kHidden, block_.hidden + gradient},
+                   {"value head at work", value_head_bytes(shape_, *request_.value_head,
+                                                           /*learns=*/true)}});
+  }
+
+  Moment head_logits() const {
+    return moment("logits of a prediction head",
+                  {{kTrunk, kept_ * num_trunk_},
+                   {kHidden, hidden_at_head()},
+                   {"the head's block", has_head_blocks() ? block_.all - block_.hidden : 0},
+                   {"one chunk of logits", loss_chunk_bytes(shape_, /*gradient=*/true)}});
+  }
+
+  // A plain model has no block there: the gradient of the rows is spread over all tokens.
+  Moment head_backward() const {
+    const std::int64_t more = has_head_blocks() ? 1 : 2;
+    return moment("backward of a prediction head",
+                  {{kTrunk, kept_ * num_trunk_},
+                   {kHidden, hidden_at_head() + more * block_.hidden},
+                   {kBlock, has_head_blocks() ? block_.head_backward : 0}});
+  }
+
+  Moment first_trunk_backward() const {
+    return moment(
+        "first trunk backward",
+        {{kTrunk, kept_ * (num_trunk_ - 1)}, {kHidden, block_.hidden}, {kBlock, block_.backward}});
+  }
+
+  Moment last_trunk_backward() const {
+    return moment(
+        "last trunk backward",
+        {{kHidden, block_.hidden}, {kBlock, block_.backward}, {kWire, units_.wire_copies}});
+  }
+
+  Moment embedding_backward() const {
+    return moment("embedding backward",
+                  {{kHidden, block_.hidden}, {kWire, units_.wire_copies + units_.root_wire_copy}});
+  }
+
+  // Beside it the next step's root is gathered, which Gloo does in a copy.
+  Moment update() const {
+    return moment("update", {{"copy of the root's gather under way (Gloo)",
+                              request_.on_gpu() ? 0 : units_.gathered_root}});
+  }
+
+  bool has_trunk() const { return num_trunk_ > 0; }
+
+ private:
+  static constexpr const char* kTrunk = "activations kept by the trunk";
+  static constexpr const char* kHidden = "hidden states and their gradients";
+  static constexpr const char* kBlock = "one block at work";
+  static constexpr const char* kWire = "gradients on their way in another dtype";
+
+  static Moment moment(std::string name, std::vector<MemoryPlan::Row> rows) {
+    std::erase_if(rows, [](const MemoryPlan::Row& row) { return row.bytes == 0; });
+    return {std::move(name), std::move(rows)};
+  }
+
+  bool has_head_blocks() const { return request_.model.n_future > 1; }
+
+  // The trunk's output, its gradient where a head or the value head has been before, and around the
+  // final norm its input, its output and the gradient of that.
+  std::int64_t hidden_at_head() const {
+    const bool has_gradient = has_head_blocks() || request_.value_head;
+    return block_.hidden * (1 + (has_gradient ? 1 : 0) + 3);
+  }
+
+  const MemoryRequest& request_;
+  const UnitMemory& units_;
+  WorkShape shape_;
+  BlockMemory block_;
+  std::int64_t num_trunk_;
+  std::int64_t kept_;  // of a block
+};
+
+// The frozen model reads the same tokens and keeps nothing.
+Moment frozen_forward(const MemoryRequest& request) {
+  const FrozenRequest& other = *request.other;
+  const WorkShape shape{.model = other.model,
+                        .dtype = other.dtype,
+                        .tokens = request.tokens,
+                        .on_gpu = request.on_gpu(),
+                        .loss_chunk_rows = request.loss_chunk_rows};
+  const BlockMemory block = block_memory(shape);
+  const std::int64_t trunk = block.forward + block.hidden;
+  const std::int64_t end = other.logits
+                               ? 3 * block.hidden + loss_chunk_bytes(shape, /*gradient=*/false)
+                               : block.hidden + value_head_bytes(shape, model::ValueHeadType::mlp,
+                                                                 /*learns=*/false);
+  return {"frozen model's forward", {{"frozen model at work", std::max(trunk, end)}}};
+}
+
+}  // namespace
+
+std::vector<Moment> step_moments(const MemoryRequest& request, const UnitMemory& units) {
+  const PolicyStep step(request, units);
+  std::vector<Moment> moments;
+  if (request.other) moments.push_back(frozen_forward(request));
+  moments.push_back(step.trunk_forward());
+  if (request.value_head) moments.push_back(step.value_head());
+  if (request.heads) {
+    moments.push_back(step.head_logits());
+    moments.push_back(step.head_backward());
+  }
+  if (!request.frozen) {
+    if (step.has_trunk()) {
+      moments.push_back(step.first_trunk_backward());
+      moments.push_back(step.last_trunk_backward());
+    }
+    moments.push_back(step.embedding_backward());
+  }
+  moments.push_back(step.update());
+  return moments;
+}
+
+}  // namespace wmtp::run

@@ -1,0 +1,95 @@
+#include "wmtp/run/plan/sizing/choices.h"
+
+#include <fmt/format.h>
+
+#include "wmtp/config/derived.h"
+
+namespace wmtp::run {
+namespace {
+
+class SideBySide {
+ public:
+  SideBySide(RunSizer& sizer, const SizedRun& run) : sizer_(sizer), run_(run) {}
+
+  std::vector<Choice> choices() {
+    add_levels();
+    add_strategies();
+    add_precisions();
+    add_ways();
+    return std::move(choices_);
+  }
+
+ private:
+  void add(const char* group, std::string name, bool current, std::vector<std::string> overrides) {
+    Choice choice{group, std::move(name), current, {}, {}};
+    try {
+      choice.run = sizer_.size(run_.candidate.with(std::move(overrides)));
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::config) throw;
+      return;
+    }
+    choice.largest_batch = sizer_.largest_batch(choice.run);
+    if (choice.run.fits()) sizer_.add_speed(choice.run);
+    choices_.push_back(std::move(choice));
+  }
+
+  void add_levels() {
+    for (const auto level :
+         {config::Recompute::none, config::Recompute::light, config::Recompute::block})
+      add("recompute", std::string(config::name_of(level)), level == run_.recompute(),
+          {fmt::format("distributed.fsdp.activation_checkpointing={}", config::name_of(level))});
+  }
+
+  void add_strategies() {
+    const auto now = config::name_of(run_.config().distributed.fsdp.sharding_strategy);
+    for (const std::string& name : strategies_for(sizer_, run_.world()))
+      add("strategy", name, name == now,
+          {fmt::format("distributed.fsdp.sharding_strategy={}", name)});
+  }
+
+  // The CPU computes in fp32 whatever is set.
+  void add_precisions() {
+    const bool gpu = sizer_.place().device.is_cuda();
+    const auto precision = run_.config().training.optimizer.precision;
+    const auto now = config::compute_dtypes(run_.config().distributed.fsdp).param;
+    const bool usual = precision == config::OptimizerPrecision::fp32;
+    const std::string masters = fmt::format(", {} masters", config::name_of(precision));
+    if (gpu)
+      for (const auto dtype : {config::DType::bf16, config::DType::fp16, config::DType::fp32})
+        add("precision", std::string(config::name_of(dtype)) + masters, dtype == now,
+            {fmt::format("distributed.fsdp.param_dtype={}", config::name_of(dtype))});
+    const std::string computed = gpu ? std::string(config::name_of(now)) : "fp32";
+    if (!gpu) add("precision", computed + masters, true, {});
+    if (usual)
+      add("precision", computed + ", bf16_sr masters", false,
+          {"training.optimizer.precision=bf16_sr"});
+    else
+      add("precision", computed + ", fp32 masters", false, {"training.optimizer.precision=fp32"});
+  }
+
+  void add_ways() {
+    const config::Training& training = run_.config().training;
+    add("training", "full", !training.use_lora, {"training.use_lora=false"});
+    add("training", fmt::format("LoRA, rank {}", training.lora.rank), training.use_lora,
+        {"training.use_lora=true"});
+  }
+
+  RunSizer& sizer_;
+  const SizedRun& run_;
+  std::vector<Choice> choices_;
+};
+
+}  // namespace
+
+std::vector<std::string> strategies_for(const RunSizer& sizer, int world) {
+  std::vector<std::string> names{"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD"};
+  const int node = sizer.ranks_of_node(world);
+  if (node > 1 && node < world && world % node == 0) names.emplace_back("HYBRID_SHARD");
+  return names;
+}
+
+std::vector<Choice> compare_choices(RunSizer& sizer, const SizedRun& run) {
+  return SideBySide(sizer, run).choices();
+}
+
+}  // namespace wmtp::run

@@ -1,0 +1,41 @@
+// The operations of one block and of one head's loss, forward and backward, as model/block.cpp and
+// kernels/linear_cross_entropy.cpp run them.
+#pragma once
+#include <vector>
+
+#include "wmtp/layout/unit_spec.h"
+#include "wmtp/model/block.h"
+#include "wmtp/model/model_config.h"
+#include "wmtp/run/plan/speed/operation_costs.h"
+
+namespace wmtp::run {
+
+// A low-rank path beside one projection.
+struct AdapterWork {
+  double inputs = 0, outputs = 0, rank = 0;
+  bool on_rows = false;  // its projection is behind the attention
+};
+
+struct BlockWork {
+  model::ModelConfig model;
+  double tokens = 0;  // through the attention
+  double rows = 0;    // behind it: a head's targets
+  double span = 0;
+  bool learns = false;  // the block's own matrices get gradients
+  std::vector<AdapterWork> adapters = {};
+  bool drops_out = false;  // inputs of adapters
+};
+
+// Whether the unit's matrices learn, and its adapters, from its parameters.
+void set_learning(const layout::UnitSpec& unit, BlockWork& work);
+
+void block_forward(const BlockWork& work, OperationCosts& costs);
+void block_backward(const BlockWork& work, model::Recompute level, OperationCosts& costs);
+
+struct LossWork {
+  double rows = 0, vocabulary = 0, width = 0;
+  bool backward = true, learns = true;  // the unembedding gets a gradient
+};
+void loss(const LossWork& work, OperationCosts& costs);
+
+}  // namespace wmtp::run

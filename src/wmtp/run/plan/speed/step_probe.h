@@ -1,0 +1,19 @@
+// Real training steps of small models, to be set beside what their operations are expected to take.
+#pragma once
+#include <functional>
+#include <vector>
+
+#include "wmtp/run/plan/speed/expected_speed.h"
+
+namespace wmtp::run {
+
+struct StepProbe {
+  SpeedRequest request;
+  double step_s = 0;  // measured
+};
+
+// On the CPU, in one process, with the threads that are set; weights are zero, which costs the
+// same. `clock`: seconds. BLOCKS.
+std::vector<StepProbe> run_step_probes(const std::function<double()>& clock);
+
+}  // namespace wmtp::run

@@ -1,0 +1,98 @@
+#include "wmtp/run/plan/unit_memory.h"
+
+#include <algorithm>
+
+#include "wmtp/layout/shard_plan.h"
+#include "wmtp/tensor/dtype.h"
+
+namespace wmtp::run {
+namespace {
+
+std::int64_t bytes_of_params(std::int64_t numel, DType dtype) {
+  return numel * static_cast<std::int64_t>(element_bytes(dtype));
+}
+
+// How the runtime keeps one unit.
+struct UnitRules {
+  DType master, compute, wire, frozen;
+  bool copied = false, aliased = false;  // the optimizer keeps a copy; the master is computed with
+};
+
+UnitRules rules_of(const parallel::ParallelOptions& options, const layout::UnitPlan& unit) {
+  UnitRules rules{options.master_dtype, options.param_dtype, options.reduce_dtype,
+                  options.frozen_dtype.value_or(options.param_dtype)};
+  if (unit.full_precision) rules.master = rules.compute = rules.wire = rules.frozen = kFloat32;
+  const bool same = rules.master == rules.compute;
+  const bool whole = unit.trained.padded_numel() == unit.trained.shard_numel();
+  rules.copied = options.strategy == parallel::Strategy::no_shard && !same && !options.offloads();
+  rules.aliased = whole && same && !options.offloads();
+  return rules;
+}
+
+bool is_sharded(const layout::BucketPlan& bucket) {
+  return bucket.padded_numel() > bucket.shard_numel();
+}
+
+void add_gather(const parallel::ParallelOptions& options, const layout::UnitPlan& unit,
+                const UnitRules& rules, UnitMemory& sizes) {
+  const layout::BucketPlan &trained = unit.trained, &frozen = unit.frozen;
+  const bool gathers_frozen = !frozen.empty() && (is_sharded(frozen) || options.offloads() ||
+                                                  rules.frozen != rules.compute);
+  if ((trained.empty() || rules.aliased || rules.copied) && !gathers_frozen) return;
+  const std::int64_t numel =
+      (rules.copied ? 0 : trained.padded_numel()) + (gathers_frozen ? frozen.padded_numel() : 0);
+  const std::int64_t bytes = bytes_of_params(numel, rules.compute);
+  if (unit.kept || (options.strategy == parallel::Strategy::shard_grad_op && !gathers_frozen))
+    sizes.kept_gathers += bytes;
+  else
+    sizes.gather_slot = std::max(sizes.gather_slot, bytes);
+  const std::int64_t sent = std::max(is_sharded(trained) ? trained.padded_numel() : 0,
+                                     is_sharded(frozen) ? frozen.padded_numel() : 0);
+  std::int64_t& largest = unit.kept ? sizes.gathered_root : sizes.gathered_unit;
+  largest = std::max(largest, bytes_of_params(sent, rules.compute));
+}
+
+void add_reduction(const parallel::ParallelOptions& options, const layout::UnitPlan& unit,
+                   const UnitRules& rules, UnitMemory& sizes) {
+  const std::int64_t bytes = bytes_of_params(unit.trained.padded_numel(), rules.wire);
+  if (unit.kept || unit.full_precision || options.no_sync)
+    sizes.kept_reductions += bytes;
+  else
+    sizes.reduce_slot = std::max(sizes.reduce_slot, bytes);
+}
+
+void add_crossing(const parallel::ParallelOptions& options, const parallel::Placement& place,
+                  const layout::UnitPlan& unit, const UnitRules& rules, UnitMemory& sizes) {
+  if (place.num_replicas() == 1 || (rules.wire == kFloat32 && !options.offloads())) return;
+  const std::int64_t bytes = bytes_of_params(unit.trained.shard_numel(), rules.wire);
+  if (place.shard_world > 1)
+    sizes.crossing = std::max(sizes.crossing, bytes);
+  else if (!options.offloads())
+    (unit.kept ? sizes.root_wire_copy : sizes.wire_copies) += bytes;
+}
+
+}  // namespace
+
+UnitMemory unit_memory(const std::vector<layout::UnitSpec>& units,
+                       const parallel::ParallelOptions& options, int world) {
+  const parallel::Placement place = parallel::placement_of(options, /*rank=*/0, world);
+  const auto trained = layout::shard_plan(units, place.shard_world);
+  const auto frozen = layout::shard_plan(units, options.shards_frozen() ? place.shard_world : 1);
+  UnitMemory sizes;
+  for (std::size_t u = 0; u < trained.size(); ++u) {
+    layout::UnitPlan unit = trained[u];
+    unit.frozen = frozen[u].frozen;
+    const UnitRules rules = rules_of(options, unit);
+    const std::int64_t shard = unit.trained.shard_numel();
+    sizes.masters += 3 * bytes_of_params(shard, rules.master);
+    sizes.grads += bytes_of_params(shard, kFloat32);
+    if (rules.copied) sizes.copies += bytes_of_params(shard, rules.compute);
+    sizes.frozen += bytes_of_params(unit.frozen.shard_numel(), rules.frozen);
+    add_gather(options, unit, rules, sizes);
+    if (place.shard_world > 1 || options.offloads()) add_reduction(options, unit, rules, sizes);
+    add_crossing(options, place, unit, rules, sizes);
+  }
+  return sizes;
+}
+
+}  // namespace wmtp::run
