@@ -197,7 +197,8 @@ std::vector<Hostile> hostile_files() {
       {"key that moves the cursor",
        "\"a\\e[2J\": 1\n",
        {"stage.yaml:1:1: a\\x1b[2J: unknown key",
-        "stage.yaml: experiment.name: required key is missing"}},
+        "stage.yaml: experiment.name: required key is missing; `wmtp init` writes a file that has "
+        "all of them"}},
   };
 }
 

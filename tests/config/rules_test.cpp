@@ -152,7 +152,8 @@ TEST_F(RulesTest, Run) {
       {{"checkpoint.save_lora_only=true"},
        "--override 1: checkpoint.save_lora_only: needs training.use_lora"},
       {{"distributed.backend=nccl", "runtime.device=cpu"},
-       "--override 1: distributed.backend: nccl needs CUDA and a GPU for each rank"},
+       "--override 1: distributed.backend: nccl needs CUDA and a GPU for each rank; use auto or "
+       "gloo"},
       {{"checkpoint.save_total_limit=1"},
        "--override 1: checkpoint.save_total_limit: 1 is out of range, allowed is >= 2"},
   });
@@ -281,8 +282,10 @@ TEST_F(AvailabilityTest, OnlyDefaultsOfKeysThatNothingActsOn) {
   EXPECT_THAT(
       problems(minimal(), {"runtime.device=mps", "training.optimizer.precision=int8"}),
       ElementsAre(
-          "--override 1: runtime.device: \"mps\" is not available in this version",
-          "--override 2: training.optimizer.precision: \"int8\" is not available in this version"));
+          "--override 1: runtime.device: \"mps\" is not available in this version; use auto, cuda, "
+          "cpu",
+          "--override 2: training.optimizer.precision: \"int8\" is not available in this version; "
+          "use fp32, bf16_sr"));
   EXPECT_THAT(problems(minimal("runtime: {cuda_graphs: on}\n")),
               ElementsAre("stage.yaml:5:24: runtime.cuda_graphs: not available in this version "
                           "(only its default, \"auto\", is accepted)"));
@@ -394,12 +397,16 @@ TEST_F(PathsTest, InputsMustExist) {
 }
 
 TEST_F(PathsTest, RequiredKeysAreNamedTogether) {
-  EXPECT_THAT(problems(""),
-              ElementsAre("stage.yaml: experiment.name: required key is missing",
-                          "stage.yaml: experiment.stage: required key is missing",
-                          "stage.yaml: models.policy.path: required key is missing",
-                          "stage.yaml: dataset.train: required key is missing",
-                          "stage.yaml: training.learning_rate: required key is missing"));
+  EXPECT_THAT(problems(""), ElementsAre("stage.yaml: experiment.name: required key is missing; "
+                                        "`wmtp init` writes a file that has all of them",
+                                        "stage.yaml: experiment.stage: required key is missing; "
+                                        "`wmtp init` writes a file that has all of them",
+                                        "stage.yaml: models.policy.path: required key is missing; "
+                                        "`wmtp init` writes a file that has all of them",
+                                        "stage.yaml: dataset.train: required key is missing; `wmtp "
+                                        "init` writes a file that has all of them",
+                                        "stage.yaml: training.learning_rate: required key is "
+                                        "missing; `wmtp init` writes a file that has all of them"));
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ def test_the_base_lies_beside_the_file_or_is_told(wmtp, tmp_path, rows_file):
     assert "names no base model" in wmtp.error("score", "--model", nothing, "--data", rows_file, code=78)["message"]
     itself = save(tmp_path / "d.pt", base_model_path="d.pt", **content)
     assert "is no folder" in wmtp.error("score", "--model", itself, "--data", rows_file, code=78)["message"]
-    wmtp.run("checkpoint", "export", nothing, "--format", "hf", "--base-model", tmp_path / "base", "--out",
+    wmtp.run("checkpoint", "export", nothing, "--format", "hf", "--merge-lora", "--base-model", tmp_path / "base", "--out",
              tmp_path / "merged", "--dtype", "fp32")
     check_scores(score(wmtp, tmp_path / "merged", rows_file), rows, expected)
 

@@ -1,6 +1,7 @@
 #include "wmtp/config/load.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -84,7 +85,8 @@ class Loader {
   void require_rows() {
     for (const Row& row : rows())
       if (row.required && !is_written(row.key)) {
-        problems_.add(layers_.stage_file, row.key, "required key is missing");
+        problems_.add(layers_.stage_file, row.key,
+                      "required key is missing; `wmtp init` writes a file that has all of them");
         failed_.insert(row.key);
       }
   }
@@ -127,11 +129,15 @@ void Loader::refuse_unavailable() {
       problems_.add(place_of(row), row.key,
                     fmt::format("not available in this version (only its default, {}, is accepted)",
                                 canonical_json(row.value(unwritten))));
-    if (value.is_string() && std::find(row.later_values.begin(), row.later_values.end(),
-                                       value.get<std::string>()) != row.later_values.end())
-      problems_.add(
-          place_of(row), row.key,
-          fmt::format("\"{}\" is not available in this version", value.get<std::string>()));
+    const auto is_later = [&row](const std::string& name) {
+      return std::ranges::find(row.later_values, name) != row.later_values.end();
+    };
+    if (!value.is_string() || !is_later(value.get<std::string>())) continue;
+    std::vector<std::string> now = row.type.choices;
+    std::erase_if(now, is_later);
+    problems_.add(place_of(row), row.key,
+                  fmt::format("\"{}\" is not available in this version; use {}",
+                              value.get<std::string>(), fmt::join(now, ", ")));
   }
 }
 

@@ -100,7 +100,7 @@ std::string model_card_text(const ExportSpec& spec) {
   };
   if (!card.description.empty()) text += quoted(card.description) + "\n\n";
   fact("Source", card.source);
-  fact("Base model", card.base_model);
+  fact("Base model", quoted(card.base_model));
   fact("Reference model", quoted(card.reference));
   fact("Data", quoted(card.data));
   fact("Stage", card.stage);

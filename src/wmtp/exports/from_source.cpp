@@ -56,6 +56,11 @@ ExportReport export_source(const models::ModelSource& source, ExportSpec spec, b
                 fmt::format("the model has adapters, and {} holds whole weights only",
                             name_of(spec.format)),
                 "merge them with --merge-lora, or export them with --format peft");
+  if (source.changes_base && spec.format == ExportFormat::peft)
+    throw Error(ErrorKind::config, "export",
+                "the file has trained weights of the base beside its adapters (extra heads), which "
+                "a folder of PEFT cannot hold",
+                "export the merged model with --format hf --merge-lora --keep-mtp");
   if (!source.lora && merge_lora)
     throw Error(ErrorKind::config, "export", "there are no adapters to merge");
   refuse_to_replace_source(source, spec.out);

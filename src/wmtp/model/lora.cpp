@@ -59,7 +59,7 @@ LoraConfig checked(LoraConfig lora, const ModelConfig& config) {
   if (!unknown.empty())
     throw Error(
         ErrorKind::config, "lora",
-        fmt::format("unknown target modules {}", fmt::join(unknown, ", ")),
+        fmt::format("unknown target_modules {}", fmt::join(unknown, ", ")),
         fmt::format("known are {} and Meta's wq wk wv wo w1 w3 w2", fmt::join(kProjections, ", ")));
   lora.targets.clear();
   for (std::string_view projection : kProjections)

@@ -8,6 +8,7 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
+#include "wmtp/models/adapters/adapted_modules.h"
 #include "wmtp/weights/peft/peft_targets.h"
 #include "wmtp/weights/peft_config.h"
 #include "wmtp/weights/weight_check.h"
@@ -54,32 +55,23 @@ std::unique_ptr<weights::WeightSource> open_files(const fs::path& folder, bool w
 
 // What the tensors say is adapted. Tensors that fit nothing are left to the check of names.
 struct Adapted {
+  explicit Adapted(const model::ModelConfig& config) : blocks(config) {}
   std::set<std::string, std::less<>> modules;  // projections of blocks
-  bool trunk = false, heads = false;
+  AdaptedBlocks blocks;
 };
 
-void note_tensor(const weights::StoredTensor& tensor, const model::ModelConfig& config,
-                 const std::vector<layout::UnitSpec>& units, Adapted& adapted) {
-  const std::string_view module = adapted_module(tensor.name);
-  for (std::size_t u = 1; u < units.size(); ++u) {
-    if (!module.starts_with(units[u].name + ".")) continue;
-    const bool is_head = static_cast<std::int64_t>(u) > config.num_trunk_blocks();
-    (is_head ? adapted.heads : adapted.trunk) = true;
-    if (model::projection_name(last_part(module))) adapted.modules.emplace(module);
-  }
-}
-
 Adapted adapted_modules(const weights::WeightSource& source, const model::ModelConfig& config) {
-  Adapted adapted;
-  const auto units = model::model_units(config);
+  Adapted adapted(config);
   for (const weights::StoredTensor& tensor : source.tensors()) {
     if (tensor.name.find("lora_embedding_") != tensor.name.npos)
       throw Error(ErrorKind::config, "peft",
                   fmt::format("{} adapts an embedding ({})", source.file_of(tensor), tensor.name),
                   "wmtp adapts the projections of blocks");
-    note_tensor(tensor, config, units, adapted);
+    const std::string_view module = adapted_module(tensor.name);
+    if (adapted.blocks.add(module) && model::projection_name(last_part(module)))
+      adapted.modules.emplace(module);
   }
-  if (!adapted.trunk && !adapted.heads)
+  if (!adapted.blocks.any())
     throw Error(ErrorKind::config, "peft",
                 fmt::format("the adapter's {} tensors belong to no block of the model",
                             source.tensors().size()),
@@ -91,29 +83,16 @@ Adapted adapted_modules(const weights::WeightSource& source, const model::ModelC
 void choose_modules(const weights::PeftConfig& peft, const std::string& origin,
                     const model::ModelConfig& config, model::LoraConfig& lora) {
   const weights::PeftTargets targets(peft, origin);
-  bool is_complete = true;
-  std::set<std::string, std::less<>> projections;
-  std::vector<std::string> left_out;
   for (const layout::ParamSpec& param : adapter_params(config, lora)) {
     const std::string module(adapted_module(param.name));
-    if (!targets.adapts(module)) {
-      left_out.push_back(module);
-      continue;
-    }
-    lora.modules[module] = {targets.rank(module), targets.alpha(module)};
-    projections.emplace(last_part(module));
+    if (targets.adapts(module))
+      lora.modules[module] = {targets.rank(module), targets.alpha(module)};
   }
   if (lora.modules.empty())
     throw Error(ErrorKind::config, "peft",
                 fmt::format("{}: its target_modules are no projections of the model", origin),
                 "was it trained on this model?");
-  for (const std::string& module : left_out)
-    is_complete = is_complete && !projections.contains(last_part(module));
-  lora.targets.assign(projections.begin(), projections.end());
-  const model::LoraModule first = lora.modules.begin()->second;
-  if (!std::ranges::all_of(lora.modules, [&](const auto& m) { return m.second == first; })) return;
-  lora.rank = first.rank, lora.alpha = first.alpha;
-  if (is_complete) lora.modules.clear();
+  settle_targets(lora, config);
 }
 
 // PEFT leaves such tensors out with a warning: which of the two files is right, nobody knows.
@@ -138,10 +117,7 @@ model::LoraConfig lora_of(const weights::PeftConfig& peft, const std::string& or
   model::LoraConfig lora;
   lora.rank = peft.rank, lora.alpha = peft.alpha, lora.dropout = peft.dropout;
   lora.rslora = peft.rslora;
-  if (config.n_future > 1)
-    lora.scope = !adapted.heads   ? model::LoraScope::trunk
-                 : !adapted.trunk ? model::LoraScope::heads
-                                  : model::LoraScope::both;
+  lora.scope = adapted.blocks.scope();
   lora.targets.clear();
   for (const std::string& target : peft.targets) lora.targets.emplace_back(last_part(target));
   if (!lora.targets.empty()) model::checked(lora, config);  // unknown names are refused

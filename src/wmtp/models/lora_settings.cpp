@@ -1,5 +1,6 @@
 #include "wmtp/models/lora_settings.h"
 
+#include "wmtp/core/error.h"
 #include "wmtp/core/same_name.h"
 
 namespace wmtp::models {
@@ -15,7 +16,11 @@ std::optional<model::LoraConfig> lora_of(const config::Config& config,
   wanted.targets = lora.target_modules;
   wanted.scope = same_name<model::LoraScope>(lora.scope);
   wanted.train_heads = lora.train_heads;
-  return model::checked(wanted, shape);
+  try {
+    return model::checked(wanted, shape);
+  } catch (const Error& error) {
+    throw Error(error.kind(), "lora", "training.lora: " + error.fact(), error.hint());
+  }
 }
 
 }  // namespace wmtp::models

@@ -57,6 +57,18 @@ DType embedding_dtype(const weights::WeightSource& weights) {
   return stored ? weights::to_dtype(stored->dtype).value_or(kFloat32) : kFloat32;
 }
 
+DType exact_dtype(const OpenedModel& opened) {
+  std::optional<DType> all;
+  for (const layout::UnitSpec& unit : model::model_units(opened.config))
+    for (const layout::ParamSpec& param : unit.params) {
+      const auto* stored = opened.folder.weights->find(param.name);
+      const DType dtype = stored ? weights::to_dtype(stored->dtype).value_or(kFloat32) : kFloat32;
+      if (all.value_or(dtype) != dtype) return kFloat32;
+      all = dtype;
+    }
+  return all == kBFloat16 || all == kFloat16 ? *all : kFloat32;
+}
+
 }  // namespace
 
 std::vector<layout::UnitSpec> ModelSource::units() const {
@@ -102,6 +114,8 @@ ModelSource open_model_source(const std::string& name, const weights::Environmen
   source.base_model = opened.base_model;
   source.read_from = opened.read_from;
   source.step = opened.step;
+  source.changes_base = opened.changes_base;
+  source.exact_dtype = exact_dtype(opened);
   source.stored_dtype = embedding_dtype(*opened.folder.weights);
   source.fill = reader_of(std::move(opened.folder.weights));
   source.fingerprint = fingerprint_of(source, opened.fingerprint);

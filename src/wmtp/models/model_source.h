@@ -29,7 +29,10 @@ struct ModelSource {
   std::vector<std::filesystem::path> read_from;  // itself, then its base; a preset has none
   std::optional<std::int64_t> step;  // optimizer steps, of a checkpoint or an export that tells
   std::string base_model;            // of an adapter: its base, as it was named; else empty
+  bool changes_base = false;         // as in OpenedModel: no PEFT folder can hold it
   DType stored_dtype = kFloat32;     // of the embedding
+  // bf16 or fp16 where all parameters of the model are stored so, else fp32.
+  DType exact_dtype = kFloat32;
   // What it is by content (base_fingerprint.h); adapters count, merged or not. BLOCKS: reads some
   // of every tensor.
   std::function<std::string()> fingerprint;

@@ -201,11 +201,15 @@ OpenedModel open_remote(const fs::path& path, const fs::path& copy, const std::s
 OpenedModel open_other(const fs::path& path, const std::string& name,
                        const weights::Environment& environment, const std::string& base_model) {
   weights::ModelFolder folder = open_described(path);
+  const bool is_torch_file = !fs::is_directory(path) && path.extension() != ".safetensors";
+  if (is_torch_file && !folder.torch_checkpoint && !base_model.empty())
+    folder.torch_checkpoint = weights::TorchCheckpoint{};
   if (folder.torch_checkpoint)
     return open_python_checkpoint(std::move(folder), name, environment, base_model);
   if (!base_model.empty())
-    throw Error(ErrorKind::config, "model",
-                fmt::format("{} is no adapter; a base model goes with adapters only", name));
+    throw Error(
+        ErrorKind::config, "model",
+        fmt::format("{} is no adapter; a base model goes with adapters and .pt files only", name));
   return open_plain(std::move(folder), name);
 }
 

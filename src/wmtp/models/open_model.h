@@ -18,7 +18,9 @@ struct OpenedModel {
   std::optional<model::ValueHeadType> value_head;  // the folder's own, in weights as value_head.*
   std::optional<model::LoraConfig> lora;  // an adapter's, in weights as *.lora_{A,B}.weight
   std::string base_model;                 // of an adapter: its base, as it was named; else empty
-  weights::ModelFolder folder;            // weights under wmtp's names, half-split rows
+  // The file of the adapters also replaces weights of the base (extra heads trained whole).
+  bool changes_base = false;
+  weights::ModelFolder folder;  // weights under wmtp's names, half-split rows
   // generation_config.json of the folder or, of an adapter or a checkpoint, of the base; empty:
   // none
   std::filesystem::path generation_config;
@@ -39,8 +41,9 @@ struct OpenedModel {
 // A PEFT folder is its base with the adapter upon it, unmerged. The base is `base_model`, or what
 // the adapter's configuration names: beside the folder, else as a model is named here. A training
 // checkpoint of the Python project (a .pt; python_checkpoint.h) is the model it says, its adapters
-// merged; what it is and what it lacks comes from `base_model`, else from the configuration beside
-// it, else from the base it names. Error config for a `base_model` of what takes none.
+// unmerged too; what it is and what it lacks comes from `base_model`, else from the configuration
+// beside it, else from the base it names. A bare state dict in such a file takes a `base_model` as
+// its description. Error config for a `base_model` of what takes none.
 OpenedModel open_model(const std::string& name, const weights::Environment& environment,
                        const std::string& base_model = {});
 

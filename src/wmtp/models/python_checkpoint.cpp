@@ -1,7 +1,5 @@
 #include "wmtp/models/python_checkpoint.h"
 
-#include <ATen/ops/addmm.h>
-#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/models/adapter_folder.h"
+#include "wmtp/models/adapters/adapted_modules.h"
 #include "wmtp/weights/weight_check.h"
 
 namespace wmtp::models {
@@ -35,60 +34,6 @@ std::string adapter_name(std::string_view weight, std::string_view part) {
   weight.remove_suffix(std::string_view(".weight").size());
   return fmt::format("{}.lora_{}.weight", weight, part);
 }
-
-// Parameters of a model, some with adapters built in as they are read.
-class AdaptedWeights final : public WeightSource {
- public:
-  // `units`: what the model has; all of it is in `inner`.
-  AdaptedWeights(std::unique_ptr<WeightSource> inner, const std::vector<layout::UnitSpec>& units,
-                 double alpha)
-      : inner_(std::move(inner)), alpha_(alpha) {
-    for (const layout::UnitSpec& unit : units)
-      for (const layout::ParamSpec& param : unit.params)
-        tensors_.push_back(*inner_->find(param.name));
-    std::sort(tensors_.begin(), tensors_.end(),
-              [](const auto& a, const auto& b) { return a.name < b.name; });
-  }
-
-  using WeightSource::read;
-  std::span<const StoredTensor> tensors() const override { return tensors_; }
-  std::string file_of(const StoredTensor& tensor) const override {
-    return inner_->file_of(*inner_->find(tensor.name));
-  }
-
-  void read(const StoredTensor& tensor, std::int64_t begin, Tensor dst) const override {
-    const StoredTensor* a = nullptr;
-    if (tensor.name.ends_with(".weight")) a = inner_->find(adapter_name(tensor.name, "A"));
-    if (!a) return inner_->read(tensor.name, begin, std::move(dst));
-    const Tensor a_RI = rows_of(*a, 0, a->shape[0]), flat = dst.view({-1});
-    const StoredTensor& b = *inner_->find(adapter_name(tensor.name, "B"));
-    const std::int64_t columns = tensor.shape[1], end = begin + flat.numel();
-    const std::int64_t at_once = std::max<std::int64_t>(kPieceElements / columns, 1);
-    for (std::int64_t row = begin / columns; row * columns < end; row += at_once) {
-      const std::int64_t count = std::min(at_once, (end + columns - 1) / columns - row);
-      const Tensor weight = rows_of(*inner_->find(tensor.name), row, count);
-      const double scale = alpha_ / static_cast<double>(a->shape[0]);
-      const Tensor sum = at::addmm(weight, rows_of(b, row, count), a_RI, 1, scale).view({-1});
-      const std::int64_t first = std::max(begin, row * columns);
-      const std::int64_t last = std::min(end, (row + count) * columns);
-      flat.narrow(0, first - begin, last - first)
-          .copy_(sum.narrow(0, first - row * columns, last - first));
-    }
-  }
-
- private:
-  static constexpr std::int64_t kPieceElements = std::int64_t{1} << 20;
-
-  Tensor rows_of(const StoredTensor& tensor, std::int64_t first, std::int64_t count) const {
-    const Tensor rows = at::empty({count, tensor.shape[1]}, at::kFloat);
-    inner_->read(tensor, first * tensor.shape[1], rows);
-    return rows;
-  }
-
-  std::unique_ptr<WeightSource> inner_;
-  double alpha_;
-  std::vector<StoredTensor> tensors_;
-};
 
 // A linear head and one with a sigmoid have the same tensors: the file says which it is, else the
 // configuration of the model.
@@ -137,6 +82,7 @@ struct FileParts {
 
 void check_file(const WeightSource& weights, const OpenedModel& model, const FileParts& parts) {
   weights::WeightExpectations expected;
+  expected.origin = weights.file_of(weights.tensors().front());
   for (const layout::UnitSpec& unit : model::model_units(model.config)) {
     layout::UnitSpec wanted{unit.name, {}};
     for (const layout::ParamSpec& param : unit.params) {
@@ -156,6 +102,33 @@ void check_file(const WeightSource& weights, const OpenedModel& model, const Fil
   weights::check_weights(weights, expected);
 }
 
+model::LoraConfig lora_in(const std::vector<layout::ParamSpec>& adapters,
+                          const TorchCheckpoint& said, const model::ModelConfig& config) {
+  model::LoraConfig lora;
+  lora.dropout = said.dropout;
+  AdaptedBlocks blocks(config);
+  for (const layout::ParamSpec& param : adapters) {
+    if (!param.name.ends_with(".lora_A.weight")) continue;
+    const std::string module(adapted_module(param.name));
+    lora.modules[module] = {param.shape[0], said.alpha};
+    blocks.add(module);
+  }
+  lora.scope = blocks.scope();
+  settle_targets(lora, config);
+  return model::checked(std::move(lora), config);
+}
+
+void check_lora_numbers(const TorchCheckpoint& said, const std::string& file) {
+  const auto refuse = [&file](const char* key, double value, const char* must) {
+    throw Error(ErrorKind::config, "model",
+                fmt::format("{}: {} is {}, must be {}", file, key, value, must));
+  };
+  if (!(said.alpha > 0 && std::isfinite(said.alpha)))
+    refuse("lora_config.alpha", said.alpha, "a positive number");
+  if (!(said.dropout >= 0 && said.dropout < 1))
+    refuse("lora_config.dropout", said.dropout, "within [0, 1)");
+}
+
 }  // namespace
 
 OpenedModel with_python_checkpoint(OpenedModel model, std::unique_ptr<WeightSource> weights,
@@ -163,23 +136,24 @@ OpenedModel with_python_checkpoint(OpenedModel model, std::unique_ptr<WeightSour
   weights = weights::rename(std::move(weights), python_names(model.config));
   if (const auto type = stored_value_head(*weights, said.value_head, model.value_head))
     model.value_head = type;
-  auto units = model::model_units(model.config);
+  const auto units = model::model_units(model.config);
   FileParts parts;
   parts.whole = !said.adapters_only;
   parts.borrows_head = !weights->find(kUnembedding) && model.has_weights() &&
                        model.folder.weights->find(kUnembedding);
   parts.adapters = adapters_in(*weights, units, said.rank);
   check_file(*weights, model, parts);
-  if (!parts.adapters.empty() && !(said.alpha > 0 && std::isfinite(said.alpha)))
-    throw Error(ErrorKind::config, "model",
-                fmt::format("{}: lora_config.alpha is {}, must be a positive number",
-                            weights->file_of(weights->tensors().front()), said.alpha));
-  if (model.value_head)
-    units.push_back(model::value_head_unit(*model.value_head, model.config.dim));
+  model.lora.reset();
+  if (!parts.adapters.empty()) {
+    check_lora_numbers(said, weights->file_of(weights->tensors().front()));
+    model.lora = lora_in(parts.adapters, said, model.config);
+    for (const layout::UnitSpec& unit : units)
+      for (const layout::ParamSpec& param : unit.params)
+        model.changes_base |= weights->find(param.name) != nullptr;
+  }
   if (model.has_weights())
     weights = weights::overlay(std::move(model.folder.weights), std::move(weights));
-  model.folder.weights = std::make_unique<AdaptedWeights>(std::move(weights), units, said.alpha);
-  model.lora.reset();
+  model.folder.weights = std::move(weights);
   model.step.reset();
   model.fingerprint.clear();
   return model;

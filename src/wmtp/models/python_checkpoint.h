@@ -9,10 +9,10 @@
 
 namespace wmtp::models {
 
-// `model` with the file's weights in place of its own, or upon them: adapters are merged, W + s B A
-// in fp32, rounded once to the dtype asked for. A whole model may lack the unembedding alone (a
-// critic has none); that one stays the base's. `model` may be without weights where the file has
-// them all. Error config that lists what is missing, unexpected, misshapen or no float.
+// `model` with the file's weights in place of its own; adapters lie upon them, unmerged. A whole
+// model may lack the unembedding alone (a critic has none); that one stays the base's. `model` may
+// be without weights where the file has them all. Error config that lists what is missing,
+// unexpected, misshapen or no float.
 OpenedModel with_python_checkpoint(OpenedModel model,
                                    std::unique_ptr<weights::WeightSource> weights,
                                    const weights::TorchCheckpoint& said);

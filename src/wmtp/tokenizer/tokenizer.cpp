@@ -52,7 +52,9 @@ std::filesystem::path tokenizer_file(const std::filesystem::path& path) {
               fmt::format("{} holds neither tokenizer.json nor tokenizer.model, nor vocab.json "
                           "with merges.txt",
                           path.string()),
-              "give the folder of a model in Hugging Face form");
+              "give the folder of a model in Hugging Face form; in a configuration "
+              "models.policy.tokenizer_path "
+              "names one apart from the model");
 }
 
 }  // namespace

@@ -168,7 +168,8 @@ ModelFolder open_model_folder(const fs::path& path) {
   model.tokenizer_folder = fs::is_directory(path / "tokenizer") ? path / "tokenizer" : path;
   if (!model.weights && model.config_file.empty())
     refuse(ErrorKind::config, path, "neither weights nor a config.json or params.json are there",
-           "is this a model folder?");
+           "is this a model folder? such a one has config.json and model.safetensors; `hf download "
+           "ORG/NAME` brings one into the cache");
   return model;
 }
 

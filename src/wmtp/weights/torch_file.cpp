@@ -57,15 +57,25 @@ class TorchFileSource final : public WeightSource {
     std::int64_t tensor;
   };
 
-  [[noreturn]] void refuse(std::string_view fact, ErrorKind kind = ErrorKind::data) const {
-    throw Error(kind, "checkpoint", fmt::format("{}: {}", zip_.origin(), fact));
+  [[noreturn]] void refuse(std::string_view fact) const {
+    throw Error(ErrorKind::data, "checkpoint", fmt::format("{}: {}", zip_.origin(), fact));
+  }
+
+  [[noreturn]] void refuse_without_weights() const {
+    const std::string keys = torch_keys_text(tree_);
+    throw Error(ErrorKind::config, "checkpoint",
+                fmt::format("{}: none of its keys is a state dict that wmtp knows{}{}",
+                            zip_.origin(), keys.empty() ? "" : ": ", keys),
+                fmt::format("weights are read from {}, or from a bare state dict; optimizer states "
+                            "are not",
+                            known_state_dicts_text()));
   }
 
   // A tensor under the same name in two dicts of the file, as the Python project writes adapters
   // of extra heads, is one tensor.
   void collect() {
     for (const auto& [dict, prefix] : torch_state_dicts(tree_)) collect_from(dict, prefix);
-    if (entries_.empty()) refuse("it holds no state dict with tensors", ErrorKind::config);
+    if (entries_.empty()) refuse_without_weights();
     std::sort(entries_.begin(), entries_.end(),
               [](const auto& a, const auto& b) { return a.name < b.name; });
     const auto same = [this](const Entry& a, const Entry& b) {

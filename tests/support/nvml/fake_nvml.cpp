@@ -1,8 +1,11 @@
 // A libnvidia-ml.so for tests, with one GPU: built whole, as an old driver has it (FAKE_NVML_OLD:
 // none of the newer names) and with little in it (FAKE_NVML_BARE). What it answers is set through
-// fake_nvml().
+// fake_nvml(), driver and compute capability also through FAKE_NVML_DRIVER and
+// FAKE_NVML_CAPABILITY (75).
 #include "support/nvml/fake_nvml.h"
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "wmtp/tracking/system/nvml.h"
@@ -27,6 +30,12 @@ NvmlStatus answer(Number* out, Number value) {
   return status;
 }
 
+// What a test of the whole program says through its environment, else `otherwise`.
+const char* asked(const char* variable, const char* otherwise) {
+  const char* value = std::getenv(variable);
+  return value ? value : otherwise;
+}
+
 }  // namespace
 
 extern "C" {
@@ -47,6 +56,10 @@ NvmlStatus nvmlShutdown() {
   ++state.num_shutdowns;
   return kNvmlSuccess;
 }
+NvmlStatus nvmlSystemGetDriverVersion(char* version, unsigned length) {
+  std::snprintf(version, length, "%s", asked("FAKE_NVML_DRIVER", state.driver));
+  return kNvmlSuccess;
+}
 NvmlStatus nvmlDeviceGetHandleByUUID(const char* uuid, NvmlDevice* device) {
   if (std::strcmp(uuid, state.uuid) != 0) return static_cast<NvmlStatus>(6);  // not found
   *device = reinterpret_cast<NvmlDevice>(&state);
@@ -57,6 +70,30 @@ NvmlStatus nvmlDeviceGetUtilizationRates(NvmlDevice, NvmlUtilization* rates) {
 }
 
 #if !defined(FAKE_NVML_BARE)
+NvmlStatus nvmlDeviceGetName(NvmlDevice, char* name, unsigned length) {
+  std::snprintf(name, length, "Fake GPU\x1b[2J");
+  return answer();
+}
+NvmlStatus nvmlDeviceGetCudaComputeCapability(NvmlDevice, int* major, int* minor) {
+  const int told = std::atoi(asked("FAKE_NVML_CAPABILITY", "0"));
+  *major = told > 0 ? told / 10 : state.major;
+  *minor = told > 0 ? told % 10 : state.minor;
+  return answer();
+}
+#if defined(FAKE_NVML_OLD)
+NvmlStatus nvmlDeviceGetCount(unsigned* count) {
+#else
+NvmlStatus nvmlDeviceGetCount_v2(unsigned* count) {
+#endif
+  return answer(count, 1u);
+}
+#if defined(FAKE_NVML_OLD)
+NvmlStatus nvmlDeviceGetHandleByIndex(unsigned, NvmlDevice* device) {
+#else
+NvmlStatus nvmlDeviceGetHandleByIndex_v2(unsigned, NvmlDevice* device) {
+#endif
+  return answer(device, reinterpret_cast<NvmlDevice>(&state));
+}
 const char* nvmlErrorString(NvmlStatus status) {
   return status == kNvmlGpuLost ? "GPU is lost\x1b[2J" : "some error";
 }

@@ -10,6 +10,8 @@ struct FakeNvml {
   int calls_until_lost = 0;        // above 0: the GPU is lost at that call
   unsigned long long reasons = 0;  // that slow it down
   unsigned long long ecc = 0;      // uncorrected errors since the driver was loaded
+  const char* driver = "580.65.06";
+  int major = 9, minor = 0;  // compute capability
   int num_inits = 0, num_shutdowns = 0, num_calls = 0;
 };
 

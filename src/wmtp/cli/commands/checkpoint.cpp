@@ -14,6 +14,7 @@ void add_checkpoint(CLI::App& app, Session& session) {
   add_checkpoint_list(*command, session);
   add_checkpoint_inspect(*command, session);
   add_checkpoint_export(*command, session);
+  add_checkpoint_import(*command, session);
   add_checkpoint_merge_lora(*command, session);
   add_checkpoint_verify(*command, session);
   add_checkpoint_prune(*command, session);

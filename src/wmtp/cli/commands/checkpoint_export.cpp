@@ -50,13 +50,8 @@ void show_export(const exports::ExportReport& report, const ExportFlags& flags,
               false);
   else if (!session.quiet)
     std::cout << fmt::format(
-        "{}: {}{}: {} tensors, {} bytes in {}; {}\n", report.folder.string(),
-        place_of_source(source, flags), source.step ? fmt::format(", step {}", *source.step) : "",
-        report.num_tensors, report.bytes, fmt::join(report.files, ", "),
-        !report.verified ? "not verified"
-        : report.logit_difference
-            ? fmt::format("read back, logits within {:.2g}", *report.logit_difference)
-            : "read back");
+        "{}: {}{}: {}\n", report.folder.string(), place_of_source(source, flags),
+        source.step ? fmt::format(", step {}", *source.step) : "", written_text(report));
 }
 
 int run_export(const ExportFlags& flags, const Session& session) {
@@ -86,12 +81,25 @@ void add_common(CLI::App* command, ExportFlags& flags) {
       ->add_option("--base-model", flags.base_model,
                    "Base of the adapter (default: what its configuration names)")
       ->type_name("P");
-  command->add_option("--dtype", flags.dtype, "Default: the model's own; of adapters fp32")
-      ->type_name("bf16|fp16|fp32")
-      ->check(CLI::IsMember({"bf16", "bfloat16", "fp16", "float16", "fp32", "float32"}));
+  add_dtype_option(*command, flags.dtype, "Default: the model's own; of adapters fp32");
 }
 
 }  // namespace
+
+std::string written_text(const exports::ExportReport& report) {
+  return fmt::format("{} tensors, {} bytes in {}; {}", report.num_tensors, report.bytes,
+                     fmt::join(report.files, ", "),
+                     !report.verified ? "not verified"
+                     : report.logit_difference
+                         ? fmt::format("read back, logits within {:.2g}", *report.logit_difference)
+                         : "read back");
+}
+
+void add_dtype_option(CLI::App& command, std::string& dtype, const char* help) {
+  command.add_option("--dtype", dtype, help)
+      ->type_name("bf16|fp16|fp32")
+      ->check(CLI::IsMember({"bf16", "bfloat16", "fp16", "float16", "fp32", "float32"}));
+}
 
 void add_checkpoint_export(CLI::App& checkpoint, Session& session) {
   CLI::App* command =

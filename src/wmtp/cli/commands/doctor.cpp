@@ -9,6 +9,7 @@
 #include "wmtp/cli/command.h"
 #include "wmtp/cli/config_flags.h"
 #include "wmtp/cli/doctor/cluster_exam.h"
+#include "wmtp/cli/doctor/gpu_support.h"
 #include "wmtp/cli/doctor/machine_checks.h"
 #include "wmtp/cli/doctor/mlflow_check.h"
 #include "wmtp/cli/doctor/s3_check.h"
@@ -22,6 +23,7 @@
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
 #include "wmtp/models/remote/s3_options.h"
+#include "wmtp/tensor/cuda_plugin.h"
 
 namespace wmtp::cli {
 namespace {
@@ -46,6 +48,21 @@ struct Wishes {
 
 std::string_view label(Health health) {
   return health == Health::ok ? "OK" : health == Health::warn ? "WARN" : "FAIL";
+}
+
+// The driver as NVML tells it, and the GPUs: those that CUDA shows, where it can be asked.
+tracking::InstalledGpus gpus_here(const Versions& versions) {
+  tracking::InstalledGpus installed = tracking::read_installed_gpus();
+  if (!versions.plugin_loaded) return installed;
+  const CudaServices& services = cuda_tables().services;
+  const int count = services.device_count();
+  if (count == 0) return installed;  // an old driver hides them all
+  installed.gpus.clear();
+  for (int index = 0; index < count; ++index) {
+    const GpuInfo gpu = services.device_info(index);
+    installed.gpus.push_back({gpu.name, gpu.major, gpu.minor});
+  }
+  return installed;
 }
 
 class Doctor {
@@ -108,6 +125,7 @@ class Doctor {
     const Versions versions = find_versions();  // first: it loads the GPU plugin
     checks_.push_back(check_libtorch(versions));
     checks_.push_back(check_gpus(versions, num_installed_gpus()));
+    checks_.push_back(check_gpu_support(gpus_here(versions), wishes.device.device == "cpu"));
     if (wishes.device.device == "cuda" && !versions.plugin_loaded)
       checks_.push_back({Health::fail,
                          "device",

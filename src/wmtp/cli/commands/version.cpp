@@ -4,6 +4,7 @@
 
 #include "wmtp/cli/build_info.h"
 #include "wmtp/cli/command.h"
+#include "wmtp/cli/doctor/gpu_support.h"
 #include "wmtp/cli/versions.h"
 #include "wmtp/core/failpoint.h"
 
@@ -22,6 +23,7 @@ int show_versions(const Session& session) {
                          {"cuda_plugin_built", found.plugin_built},
                          {"cuda_plugin_loaded", found.plugin_loaded},
                          {"cuda", found.plugin_note},
+                         {"gpu_support", supported_gpus_json()},
                          {"features", {{"failpoints", failpoint::kCompiledIn}}}});
     return 0;
   }
@@ -36,6 +38,7 @@ int show_versions(const Session& session) {
                           : found.plugin_built ? "built, not loaded"
                                                : "not built",
                           found.plugin_note));
+  row("GPUs", supported_gpus_text());
   row("failpoints", failpoint::kCompiledIn ? "on" : "off");
   return 0;
 }

@@ -154,7 +154,7 @@ void check_run_rules(const RuleContext& context) {
   if (config.distributed.backend == Backend::nccl && config.runtime.device != DeviceChoice::cuda &&
       config.runtime.device != DeviceChoice::automatic)
     context.fail({"distributed.backend", "runtime.device"},
-                 "nccl needs CUDA and a GPU for each rank");
+                 "nccl needs CUDA and a GPU for each rank; use auto or gloo");
 }
 
 }  // namespace wmtp::config

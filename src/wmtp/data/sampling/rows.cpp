@@ -118,6 +118,11 @@ namespace {
   std::string fact =
       fmt::format("no {}: {} candidate rows", pairs ? "pairs" : "samples", report.num_candidates);
   std::string hint = "see: wmtp data inspect --config C --dropped";
+  if (report.num_candidates == 0) {
+    fact += fmt::format(" of {}, none has a target within dataset.max_length",
+                        request.table.num_rows());
+    hint = "raise dataset.max_length; their lengths: wmtp data inspect --config C --dropped";
+  }
   std::uint64_t most = 0;
   const auto cause = [&](std::uint64_t count, const std::string& text, const std::string& remedy) {
     if (count == 0) return;

@@ -33,8 +33,9 @@ RunData::RunData(const config::Config& config, const RunContext& context, const 
   if (tokenizer_->vocab_size() > vocab)
     throw Error(
         ErrorKind::config, "train",
-        fmt::format("the tokenizer has {} tokens, the model {}", tokenizer_->vocab_size(), vocab),
-        "is it the model's own tokenizer?");
+        fmt::format("the tokenizer has {} tokens, the model {}: {}", tokenizer_->vocab_size(),
+                    vocab, tokenizer_folder_.string()),
+        "is it the model's own tokenizer? without models.policy.tokenizer_path that one is taken");
   if (config.dataset.max_length > policy.assemble.model.max_positions)
     throw Error(ErrorKind::config, "train",
                 fmt::format("dataset.max_length is {}, the model has {} positions",

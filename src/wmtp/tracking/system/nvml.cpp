@@ -31,7 +31,13 @@ OpenedNvml open_nvml(const std::string& library) {
   bind_nvml(handle, api.init, {"nvmlInit_v2", "nvmlInit"});
   bind_nvml(handle, api.shutdown, {"nvmlShutdown"});
   bind_nvml(handle, api.error_string, {"nvmlErrorString"});
+  bind_nvml(handle, api.driver_version, {"nvmlSystemGetDriverVersion"});
+  bind_nvml(handle, api.device_count, {"nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"});
+  bind_nvml(handle, api.device_by_index,
+            {"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"});
   bind_nvml(handle, api.device_by_uuid, {"nvmlDeviceGetHandleByUUID"});
+  bind_nvml(handle, api.name, {"nvmlDeviceGetName"});
+  bind_nvml(handle, api.compute_capability, {"nvmlDeviceGetCudaComputeCapability"});
   bind_nvml(handle, api.memory, {"nvmlDeviceGetMemoryInfo"});
   bind_nvml(handle, api.memory_v2, {"nvmlDeviceGetMemoryInfo_v2"});
   bind_nvml(handle, api.utilization, {"nvmlDeviceGetUtilizationRates"});

@@ -53,7 +53,12 @@ struct NvmlApi {
   NvmlStatus (*init)() = nullptr;
   NvmlStatus (*shutdown)() = nullptr;
   const char* (*error_string)(NvmlStatus) = nullptr;
+  NvmlStatus (*driver_version)(char*, unsigned length) = nullptr;
+  NvmlStatus (*device_count)(unsigned*) = nullptr;
+  NvmlStatus (*device_by_index)(unsigned, NvmlDevice*) = nullptr;
   NvmlStatus (*device_by_uuid)(const char*, NvmlDevice*) = nullptr;
+  NvmlStatus (*name)(NvmlDevice, char*, unsigned length) = nullptr;
+  NvmlStatus (*compute_capability)(NvmlDevice, int* major, int* minor) = nullptr;
   NvmlStatus (*memory)(NvmlDevice, NvmlMemory*) = nullptr;
   NvmlStatus (*memory_v2)(NvmlDevice, NvmlMemoryV2*) = nullptr;
   NvmlStatus (*utilization)(NvmlDevice, NvmlUtilization*) = nullptr;
