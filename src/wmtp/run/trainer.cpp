@@ -202,10 +202,6 @@ bool Trainer::is_early() const {
   return patience && state_.validations_without_best >= *patience;
 }
 
-bool Trainer::is_new_best() const {
-  return config_.checkpoint.save_best && state_.best && state_.best->step == state_.step;
-}
-
 void Trainer::save(bool final, bool wait, RunReport* report) {
   read_pending(/*keep=*/0, report);
   saves_->save(*model_,

@@ -78,8 +78,11 @@ class Trainer {
   void read_pending(std::size_t keep, RunReport* report);
   void validate_and_report(RunReport* report);
   void save(bool final, bool wait, RunReport* report);
-  bool is_new_best() const;  // validated as the best, and to be saved as such
-  bool is_early() const;     // patience is at its end
+  // Validated as the best, and to be saved as such.
+  bool is_new_best() const {
+    return config_.checkpoint.save_best && state_.best && state_.best->step == state_.step;
+  }
+  bool is_early() const;  // patience is at its end
   StepReader reader_at(const data::Cursor& cursor) const;
   std::uint64_t run_samples() const;  // taken since the run began, over all epochs
 

@@ -12,7 +12,7 @@ namespace {
 
 using tracking::escape_html;
 
-constexpr std::size_t kNumColors = 8;  // of the page's style
+constexpr std::size_t kNumPartColors = 8;  // of the page's style
 constexpr double kBarsWidth = 640, kBarHeight = 22, kRowHeight = 34, kLabelWidth = 60;
 
 // Parts of all levels by name, so that each has one colour.
@@ -26,7 +26,7 @@ std::vector<std::string> device_parts(const std::vector<const run::Choice*>& lev
 }
 
 std::string color_of(std::size_t part) {
-  return fmt::format("var(--c{})", part % kNumColors);
+  return fmt::format("var(--c{})", part % kNumPartColors);
 }
 
 std::string bar(const run::SizedRun& run, const std::vector<std::string>& parts, double y,

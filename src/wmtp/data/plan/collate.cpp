@@ -14,7 +14,6 @@ std::size_t round_up(std::size_t value, std::size_t multiple) {
   return multiple <= 1 ? value : (value + multiple - 1) / multiple * multiple;
 }
 
-
 struct Shape {
   std::size_t num_docs = 0, num_tokens = 0, stride = 0, filler = 0;
 };

@@ -10,7 +10,7 @@
 namespace wmtp::run {
 namespace {
 
-std::optional<std::int64_t> step_of(std::string_view digits) {
+std::optional<std::int64_t> parse_step(std::string_view digits) {
   std::int64_t step = 0;
   const char* const end = digits.data() + digits.size();
   const auto [stopped, error] = std::from_chars(digits.data(), end, step);
@@ -26,8 +26,8 @@ StepRange step_range(std::string_view text, std::string_view flag) {
                  "give a step, as 3, or the first and the last, as 10-12");
   };
   const std::size_t dash = text.find('-');
-  const auto first = step_of(text.substr(0, dash));
-  const auto last = dash == text.npos ? first : step_of(text.substr(dash + 1));
+  const auto first = parse_step(text.substr(0, dash));
+  const auto last = dash == text.npos ? first : parse_step(text.substr(dash + 1));
   if (!first || !last) throw refuse("expected a whole number, or two with a dash between them");
   if (*first < 1) throw refuse("steps are counted from 1");
   if (*last < *first) throw refuse(fmt::format("{} comes before {}", *last, *first));

@@ -28,7 +28,7 @@ std::string median_text(const Series* points) {
 }
 
 // Without the first report, whose step fills the pipeline.
-std::string share_text(const Series* points) {
+std::string median_share_text(const Series* points) {
   const auto middle = median(settled_values(points));
   return middle ? fmt::format("{:.1f} %", *middle * 100) : "-";
 }
@@ -154,7 +154,7 @@ std::vector<std::string> overview_cells(const RunData& run) {
                                  run.best->step)
                    : "-",
           median_text(run.find("perf/tokens_per_sec")),
-          share_text(run.find("perf/mfu")),
+          median_share_text(run.find("perf/mfu")),
           last_count(run, "train/tokens_seen"),
           format_duration(run.wall_time_s),
           std::to_string(run.restarts.size()),

@@ -8,9 +8,9 @@ namespace {
 
 constexpr double kCpuLogitsBytes = 0x1p26, kGpuLogitsBytes = 0x1p29;  // of a chunk
 
-struct Widths {
+struct BlockWidths {
   double d, q, kv, f;
-  explicit Widths(const model::ModelConfig& m)
+  explicit BlockWidths(const model::ModelConfig& m)
       : d(static_cast<double>(m.dim)),
         q(static_cast<double>(m.num_heads * m.head_dim)),
         kv(static_cast<double>(m.num_kv_heads * m.head_dim)),
@@ -62,7 +62,7 @@ void set_learning(const layout::UnitSpec& unit, BlockWork& work) {
 }
 
 void block_forward(const BlockWork& work, OperationCosts& costs) {
-  const Widths w(work.model);
+  const BlockWidths w(work.model);
   const double n = work.tokens, m = work.rows;
   costs.elements(Pass::norm, 4 * n * w.d);
   costs.product(n, w.q + 2 * w.kv, w.d);
@@ -78,7 +78,7 @@ void block_forward(const BlockWork& work, OperationCosts& costs) {
 }
 
 void block_backward(const BlockWork& work, model::Recompute level, OperationCosts& costs) {
-  const Widths w(work.model);
+  const BlockWidths w(work.model);
   const double n = work.tokens, m = work.rows;
   if (level == model::Recompute::block) block_forward(work, costs);
   if (level == model::Recompute::light) {

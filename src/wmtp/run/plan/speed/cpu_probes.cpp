@@ -24,7 +24,7 @@ namespace wmtp::run {
 namespace {
 
 namespace k = kernels;
-using Kind = CpuProbe::Kind;
+using ProbeKind = CpuProbe::Kind;
 
 // Numbers of no special value: what is computed does not matter, that it is no denormal does.
 Tensor filled(std::vector<std::int64_t> sizes) {
@@ -32,14 +32,15 @@ Tensor filled(std::vector<std::int64_t> sizes) {
 }
 
 CpuProbe pass_probe(Pass pass, double bytes, std::function<void()> run) {
-  return {.kind = Kind::pass, .pass = pass, .size = bytes, .work = bytes, .run = std::move(run)};
+  return {
+      .kind = ProbeKind::pass, .pass = pass, .size = bytes, .work = bytes, .run = std::move(run)};
 }
 
 // All three products of a linear map, each once.
 CpuProbe products(std::int64_t rows, std::int64_t inputs, std::int64_t outputs) {
   const Tensor x = filled({rows, inputs}), y = filled({rows, outputs}),
                weight = filled({outputs, inputs}), dweight = at::zeros_like(weight);
-  return {.kind = Kind::product,
+  return {.kind = ProbeKind::product,
           .size = static_cast<double>(std::min({rows, inputs, outputs})),
           .work = 6.0 * static_cast<double>(rows * inputs * outputs),
           .run = [=] {
@@ -60,7 +61,7 @@ CpuProbe attention(std::int64_t span, bool backward) {
   const Tensor q = filled({tokens, kHeads, kFeatures}), key = filled({tokens, kHeads, kFeatures}),
                v = filled({tokens, kHeads, kFeatures}), dout = filled({tokens, kHeads, kFeatures});
   const double flops = 2.0 * static_cast<double>(tokens * span * kHeads * kFeatures);
-  CpuProbe probe{.kind = backward ? Kind::attention_backward : Kind::attention_forward,
+  CpuProbe probe{.kind = backward ? ProbeKind::attention_backward : ProbeKind::attention_forward,
                  .size = static_cast<double>(span),
                  .work = backward ? 2 * flops : flops,
                  .run = {}};

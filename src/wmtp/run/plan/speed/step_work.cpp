@@ -8,7 +8,7 @@
 namespace wmtp::run {
 namespace {
 
-double bytes_of(DType dtype) {
+double element_size(DType dtype) {
   return static_cast<double>(element_bytes(dtype));
 }
 
@@ -26,7 +26,7 @@ class StepWriter {
         shape_(request.shape),
         device_(device),
         group_(group),
-        compute_bytes_(bytes_of(shape_.parallel.param_dtype)),
+        compute_bytes_(element_size(shape_.parallel.param_dtype)),
         tokens_(static_cast<double>(shape_.tokens)),
         rows_(tokens_ * request.targets_per_token / static_cast<double>(shape_.model.n_future)) {}
 
@@ -88,7 +88,7 @@ void StepWriter::add_block(const layout::UnitSpec& spec, UnitWork& unit, bool he
 void StepWriter::add_runtime(const layout::UnitSpec& spec, UnitWork& unit) const {
   const parallel::ParallelOptions& options = shape_.parallel;
   const bool copied_by_update = options.strategy == parallel::Strategy::no_shard;
-  const double master_bytes = bytes_of(options.master_dtype);
+  const double master_bytes = element_size(options.master_dtype);
   OperationCosts forward = costs(), backward = costs();
   if (!copied_by_update && master_bytes != compute_bytes_ && !spec.full_precision) {
     const double cast = unit.trained / group_ * (master_bytes + compute_bytes_);
@@ -97,7 +97,7 @@ void StepWriter::add_runtime(const layout::UnitSpec& spec, UnitWork& unit) const
       backward.pass(Pass::copy, cast);
   }
   if (group_ > 1) {
-    backward.pass(Pass::copy, unit.trained * bytes_of(options.reduce_dtype));
+    backward.pass(Pass::copy, unit.trained * element_size(options.reduce_dtype));
     backward.pass(Pass::copy, unit.trained / group_ * 8);
   }
   unit.forward += forward.sum();
@@ -124,12 +124,12 @@ OperationSeconds StepWriter::frozen_model() const {
   if (!shape_.other) return {};
   const FrozenRequest& other = *shape_.other;
   const auto width = static_cast<double>(other.model.dim);
-  OperationCosts costs(device_, bytes_of(other.dtype));
+  OperationCosts costs(device_, element_size(other.dtype));
   const double blocks = static_cast<double>(other.model.num_blocks);
   block_forward({.model = other.model, .tokens = tokens_, .rows = tokens_, .span = request_.span},
                 costs);
   OperationSeconds sum = costs.sum() * blocks;
-  OperationCosts rest(device_, bytes_of(other.dtype));
+  OperationCosts rest(device_, element_size(other.dtype));
   rest.elements(Pass::norm, 4 * tokens_ * width);
   if (other.logits)
     loss({.rows = rows_,
@@ -177,7 +177,7 @@ StepWork StepWriter::write() {
         (shape_.parallel.shards_frozen() ? static_cast<double>(spec.numel()) : unit.trained) *
         (spec.full_precision ? 4 : compute_bytes_);
     unit.reduce_bytes =
-        unit.trained * (spec.full_precision ? 4 : bytes_of(shape_.parallel.reduce_dtype));
+        unit.trained * (spec.full_precision ? 4 : element_size(shape_.parallel.reduce_dtype));
     if (spec.full_precision) {
       add_value_head(spec, work);
     } else if (spec.kept) {
