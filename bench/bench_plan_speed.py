@@ -80,7 +80,7 @@ def train_row(ranks, preset, heads):
         run([WMTP, "data", "demo", "--out", "demo"], cwd=folder)
         config = {
             "experiment": {"name": "speed", "stage": "baseline"},
-            "models": {"policy": {"path": preset, "tokenizer_path": "demo", "init": "random", "n_future_tokens": heads, "dtype": "fp32"}},
+            "models": {"policy": {"path": preset, "tokenizer_path": "demo", "init": "random", "n_future_tokens": heads}},
             "dataset": {"train": "demo/text.txt", "format": "text", "max_length": 128},
             "training": {"batch_size": 8, "max_steps": 60, "learning_rate": 1e-3, "log_interval": 10},
             "checkpoint": {"save_every_steps": 1000},
@@ -132,10 +132,12 @@ def main():
     for name, ranks, expected, measured in rows(args.cases or known, args.rounds):
         error = expected / measured - 1
         good.append(abs(error) <= GOAL)
-        lines.append(f"| {name} | {ranks} | {expected:.0f} | {measured:.0f} | {100 * error:+.1f} % | {'PASS' if good[-1] else 'FAIL'} |")
+        verdict = "PASS" if good[-1] else "FAIL"
+        lines.append(f"| {name} | {ranks} | {expected:.0f} | {measured:.0f} | {100 * error:+.1f} % | {verdict} |")
         print(lines[-1], flush=True)
     cores = len(os.sched_getaffinity(0))
-    lines.insert(0, f"Commit {commit}, {cores} cores, load average {os.getloadavg()[0]:.1f} at the end; {sum(good)} of {len(good)} rows within 15 %.\n")
+    load = os.getloadavg()[0]
+    lines.insert(0, f"Commit {commit}, {cores} cores, load average {load:.1f} at the end; {sum(good)} of {len(good)} rows within 15 %.\n")
     print(lines[0])
     if args.write:
         write("\n".join(lines) + "\n")

@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kBytes = std::size_t{32} << 20, kMessage = std::size_t{1} << 20;
 constexpr double kStartS = 120e-6;  // of a collective of Gloo (benchmarks/scaling.md)
 
-[[noreturn]] void refuse(const char* what) {
+[[noreturn]] void cannot_measure(const char* what) {
   throw Error(
       ErrorKind::io, "plan",
       std::string("cannot measure the loopback device: ") + what + ": " + std::strerror(errno),
@@ -35,7 +35,7 @@ struct Connection {
 
 Connection connect_loopback() {
   const auto listener = comm::listen_at("127.0.0.1", 0);
-  if (!listener) refuse("listen");
+  if (!listener) cannot_measure("listen");
   const UniqueFd listening(listener->fd);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -45,9 +45,9 @@ Connection connect_loopback() {
   connection.sends.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (::connect(connection.sends.get(), reinterpret_cast<const sockaddr*>(&address),
                 sizeof(address)) != 0)
-    refuse("connect");
+    cannot_measure("connect");
   connection.receives.reset(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!connection.receives) refuse("accept");
+  if (!connection.receives) cannot_measure("accept");
   return connection;
 }
 
@@ -72,7 +72,7 @@ LinkModel measure_loopback() {
   const double begin = thread_cpu_seconds();
   for (std::size_t received = 0; received < kBytes;) {
     const ssize_t part = ::recv(connection.receives.get(), message.data(), kMessage, 0);
-    if (part <= 0) refuse("receive");
+    if (part <= 0) cannot_measure("receive");
     received += static_cast<std::size_t>(part);
   }
   const double receiving_s = thread_cpu_seconds() - begin;
