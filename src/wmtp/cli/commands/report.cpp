@@ -74,7 +74,7 @@ void add_live_flags(CLI::App& command, ReportFlags& flags) {
   command
       .add_option("--serve", flags.address,
                   "Serve the page on this machine's loopback until Ctrl-C; port 0: a free one")
-      ->type_name("127.0.0.1:PORT")
+      ->type_name("ADDRESS")
       ->excludes("--format", "--sync-mlflow");
 }
 
