@@ -1,5 +1,7 @@
 """The memory plan against steps that run here, by what bench/bench_plan.py measures: within 5 % or 32 MiB. Memory is no timing, so a busy
 machine changes nothing."""
+import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -25,6 +27,17 @@ def test_the_plan_is_what_a_step_uses(wmtp, monkeypatch, ranks, preset, words):
     found = bench_plan.measure(ranks, preset, words.split(), threads=1, steps=1 if preset == "small" else 2)
     planned, used, holds = bench_plan.compare(found)
     assert holds, f"planned {planned:.1f} MiB ({found['plan_peak']}), used {used:.1f} MiB"
+
+
+def test_memory_is_not_that_of_the_process_that_starts_it(wmtp):
+    if not (wmtp.binary.parent / "wmtp-bench").exists():
+        pytest.skip("no wmtp-bench in this build")
+    command = [str(wmtp.binary), "--json", "bench", "step", "--device", "cpu", "--preset", "micro", "--batch", "1", "--seq", "16",
+               "--steps", "1", "--warm", "0"]
+    start = f"import subprocess, sys; held = b'x' * (1 << 30); sys.exit(subprocess.run({command!r}).returncode)"
+    done = subprocess.run([sys.executable, "-c", start], capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert 0 < found["base_gib"] < found["peak_gib"] < 1
 
 
 def test_the_bound():

@@ -1,6 +1,5 @@
 // `wmtp bench data`: reading, indexing, drawing and loading, on files made for it.
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include "wmtp/data/index/row_schema.h"
 #include "wmtp/data/plan/loader.h"
 #include "wmtp/data/tokens/cache_builder.h"
+#include "wmtp/tensor/host_memory.h"
 
 namespace wmtp::bench {
 namespace {
@@ -31,11 +31,9 @@ struct BenchDataFlags {
 };
 
 void emit(std::string_view what, nlohmann::ordered_json fields) {
-  struct rusage usage {};
-  ::getrusage(RUSAGE_SELF, &usage);
   nlohmann::ordered_json line{{"bench", what}};
   line.update(fields);
-  line["peak_rss_mib"] = usage.ru_maxrss / 1024;
+  line["peak_rss_mib"] = peak_resident_bytes() >> 20;
   cli::emit_json("result", line);
 }
 

@@ -1,6 +1,5 @@
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -9,6 +8,7 @@
 #include "wmtp/bench/bench.h"
 #include "wmtp/core/time.h"
 #include "wmtp/models/open_model.h"
+#include "wmtp/tensor/host_memory.h"
 #include "wmtp/weights/safetensors_tensor.h"
 
 namespace wmtp::bench {
@@ -22,9 +22,7 @@ double anonymous_mib() {
 }
 
 double peak_mib() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;
+  return static_cast<double>(peak_resident_bytes()) / (1 << 20);
 }
 
 // Every unit into one flat buffer of its own, as training holds it, in the dtype of the files.
