@@ -31,7 +31,7 @@ STEPS = {
     "micro, recompute light": (1, [*MICRO, "--recompute", "light"]),
     "micro, recompute block": (1, [*MICRO, "--recompute", "block"]),
     "micro, LoRA 8": (1, [*MICRO, "--lora", "8"]),
-    "micro, 4 micro-batches": (1, [*MICRO, "--accumulation", "4", "--steps", "6"]),
+    "micro, 4 micro-batches": (1, [*MICRO, "--accumulation", "4"]),
     "micro, mixed rows": (1, [*MICRO, "--rows", "mixed"]),
     "micro, verifiable": (1, [*MICRO, "--stage", "verifiable"]),
     "micro, rho1": (1, [*MICRO, "--stage", "rho1"]),

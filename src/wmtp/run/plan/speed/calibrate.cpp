@@ -13,6 +13,7 @@
 #include "wmtp/run/plan/speed/loopback.h"
 #include "wmtp/run/plan/speed/step_probe.h"
 #include "wmtp/run/plan/speed/thread_clock.h"
+#include "wmtp/tensor/host_memory.h"
 
 namespace wmtp::run {
 namespace {
@@ -100,17 +101,33 @@ void set_curves(const MeasuredCurves& curves, DeviceModel& device) {
   device.memory_bytes_per_s = device.pass(Pass::copy).points().front().per_s;
 }
 
+double expected_s(const StepProbe& probe, const DeviceModel& device) {
+  return expected_speed(probe.request, device).step_s;
+}
+
 // What operations one by one do not show: caches that other operations have filled, memory that is
-// asked for, the host between them. Steps of two widths say how much that is.
-RateCurve measure_busy(DeviceModel device) {
+// asked for, the host between them. A step takes (its operations + calls * call_s) / busy; two
+// steps of one width and other lengths have the same calls, which tells both numbers of that width.
+void measure_steps(DeviceModel& device) {
+  constexpr double kLeastBusy = 0.3, kMostBusy = 1.2, kTrialCallS = 1e-6;
   device.call_s = 0;
   device.busy = 1;
   const bool one_thread = at::get_num_threads() == 1;
-  std::vector<RatePoint> points;
-  for (const StepProbe& probe : run_step_probes([one_thread] { return now(one_thread); }))
-    points.push_back({static_cast<double>(probe.request.shape.model.dim),
-                      expected_speed(probe.request, device).step_s / probe.step_s});
-  return points;
+  const StepProbes probes = run_step_probes([one_thread] { return now(one_thread); });
+  const StepProbe &shorter = probes.narrow_short, &longer = probes.narrow;
+  const double short_s = expected_s(shorter, device), long_s = expected_s(longer, device);
+  const double narrow = std::clamp(
+      (long_s - short_s) / std::max(longer.step_s - shorter.step_s, 1e-9), kLeastBusy, kMostBusy);
+  DeviceModel trial = device;
+  trial.call_s = kTrialCallS;
+  const double calls = (expected_s(shorter, trial) - short_s) / kTrialCallS;
+  device.call_s = std::max(0.0, shorter.step_s * narrow - short_s) / calls;
+  const double wide =
+      std::clamp(expected_s(probes.wide, device) / probes.wide.step_s, kLeastBusy, kMostBusy);
+  const auto width = [](const StepProbe& probe) {
+    return static_cast<double>(probe.request.shape.model.dim);
+  };
+  device.busy = RateCurve{{width(longer), narrow}, {width(probes.wide), wide}};
 }
 
 }  // namespace
@@ -119,11 +136,11 @@ RateCurve measure_busy(DeviceModel device) {
 DeviceModel calibrate_cpu(int threads, double seconds, int ranks) {
   WMTP_CHECK(threads > 0 && ranks > 0, "ranks have threads");
   const ThreadCount count(threads);
+  keep_freed_host_memory();  // as every command does that runs steps
   const double probes_s = (ranks > 1 ? 0.3 : 0.6) * seconds;
   DeviceModel device = device_model("cpu");
   set_curves(measure_beside(1, probes_s), device);
-  device.busy = measure_busy(device);
-  device.call_s = 0;
+  measure_steps(device);
   if (ranks > 1) {
     set_curves(measure_beside(ranks, probes_s), device);
     device.in_node = measure_loopback();

@@ -11,7 +11,7 @@
 namespace wmtp::run {
 namespace {
 
-constexpr int kSteps = 3;
+constexpr int kWarmSteps = 2;  // the first one allocates
 const c10::Device kCpu(c10::DeviceType::CPU);
 
 // One trunk block and two heads of the preset's, over a vocabulary that is quick to predict.
@@ -33,7 +33,11 @@ training::StepInput step_input(const models::SyntheticBatch& batch, int heads,
   return input;
 }
 
-StepProbe run_step_probe(const model::ModelConfig& shape, int seq,
+struct ProbeSize {
+  int batch = 1, seq = 1, steps = 3;
+};
+
+StepProbe run_step_probe(const model::ModelConfig& shape, const ProbeSize& size,
                          const std::function<double()>& clock) {
   training::AssembleOptions options;
   options.model = shape;
@@ -41,29 +45,31 @@ StepProbe run_step_probe(const model::ModelConfig& shape, int seq,
   options.groups.groups = {{.name = "policy", .learning_rate = 1e-5, .weight_decay = 0.01}};
   const auto gather = comm::make_single("gather", kCpu), reduce = comm::make_single("reduce", kCpu);
   training::TrainableModel model(options, {gather.get(), reduce.get()});
-  const models::SyntheticShape rows{2, seq, shape.vocab_size, false};
+  const models::SyntheticShape rows{size.batch, size.seq, shape.vocab_size, false};
   std::vector<double> seconds;
-  for (int step = 0; step <= kSteps; ++step) {
+  for (int step = 0; step < kWarmSteps + size.steps; ++step) {
     const models::SyntheticBatch batch =
         models::synthetic_batch(rows, /*seed=*/1, static_cast<std::uint64_t>(step));
     const double start = clock();
     model.step().run(step_input(batch, static_cast<int>(shape.n_future), model.inv_freq())).read();
-    if (step > 0) seconds.push_back(clock() - start);  // the first one allocates
+    if (step >= kWarmSteps) seconds.push_back(clock() - start);
   }
   std::ranges::sort(seconds);
   StepProbe probe;
   probe.request.shape.model = shape;
-  probe.request.shape.tokens = std::int64_t{rows.batch} * seq;
-  probe.request.span = seq;
+  probe.request.shape.tokens = std::int64_t{size.batch} * size.seq;
+  probe.request.span = size.seq;
   probe.step_s = seconds[seconds.size() / 2];
   return probe;
 }
 
 }  // namespace
 
-std::vector<StepProbe> run_step_probes(const std::function<double()>& clock) {
-  return {run_step_probe(cut_shape("micro"), 128, clock),
-          run_step_probe(cut_shape("small"), 128, clock)};
+StepProbes run_step_probes(const std::function<double()>& clock) {
+  const model::ModelConfig narrow = cut_shape("micro"), wide = cut_shape("small");
+  return {.narrow_short = run_step_probe(narrow, {1, 64, 16}, clock),
+          .narrow = run_step_probe(narrow, {8, 128, 8}, clock),
+          .wide = run_step_probe(wide, {2, 128, 3}, clock)};
 }
 
 }  // namespace wmtp::run

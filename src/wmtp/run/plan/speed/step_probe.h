@@ -1,7 +1,6 @@
 // Real training steps of small models, to be set beside what their operations are expected to take.
 #pragma once
 #include <functional>
-#include <vector>
 
 #include "wmtp/run/plan/speed/expected_speed.h"
 
@@ -12,8 +11,14 @@ struct StepProbe {
   double step_s = 0;  // measured
 };
 
+// Two widths, and the narrow one with few tokens too: a step of few tokens shows what an operation
+// costs however little it does.
+struct StepProbes {
+  StepProbe narrow_short, narrow, wide;
+};
+
 // On the CPU, in one process, with the threads that are set; weights are zero, which costs the
 // same. `clock`: seconds. BLOCKS.
-std::vector<StepProbe> run_step_probes(const std::function<double()>& clock);
+StepProbes run_step_probes(const std::function<double()>& clock);
 
 }  // namespace wmtp::run
