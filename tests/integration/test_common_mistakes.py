@@ -124,7 +124,6 @@ def first_run(lab):
 
 
 TRAIN = ("train",)
-NEEDS_JQ = {"a JSON array", "other columns"}
 MISTAKES = {
     "misspelt key": Mistake(78, "case.yaml:5:", "unknown key; did you mean", '"learning_rate"',
                             edits=[("learning_rate: 1e-3", "learning_rat: 1e-3")]),
@@ -201,8 +200,6 @@ def lab(wmtp, tmp_path_factory):
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_says_where_why_and_what_to_do(lab, name):
     mistake = MISTAKES[name]
-    if name in NEEDS_JQ and not shutil.which("jq"):
-        pytest.skip("jq is not installed")
     if mistake.prepare:
         mistake.prepare(lab)
     with mistake.around(lab) if mistake.around else contextlib.nullcontext():
