@@ -17,8 +17,8 @@ void keep_freed_host_memory() {
   ::mallopt(M_TOP_PAD, 64 << 20);
 }
 
-// The kernel's ru_maxrss also counts what the process was before it became this program: a rank that
-// a large Python process starts would begin with that process's peak.
+// The kernel's ru_maxrss also counts what the process was before it became this program: a rank
+// that a large Python process starts would begin with that process's peak.
 std::int64_t peak_resident_bytes() {
   if (const auto kib = procfs_number("/proc/self/status", "VmHWM:")) return *kib * 1024;
   struct rusage usage {};

@@ -100,8 +100,7 @@ void add_report(CLI::App& app, Session& session) {
   command->footer(
       "  wmtp report runs/rho1\n"
       "  wmtp report runs/a --compare runs/b --out both.html\n"
-      "  wmtp report runs/a --follow --serve 127.0.0.1:8000\n"
-      "  wmtp report runs/a --sync-mlflow");
+      "  wmtp report runs/a --follow --serve 127.0.0.1:8000");
   const auto flags = std::make_shared<ReportFlags>();
   command->add_option("RUN", flags->runs, "Run folders (runtime.run_dir)")->required();
   command
