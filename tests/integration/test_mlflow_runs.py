@@ -172,6 +172,7 @@ def test_offline_sends_nothing_although_a_server_is_named(runs, mlflow):
     assert len(list(spool.glob("*/run.json"))) == 1 and not (run_folder_of(runs, "quiet") / "mlflow-spool").exists()
 
 
+@pytest.mark.serial
 def test_training_hardly_waits_for_tracking(runs, mlflow):
     summary = result_of(runs.run("timed", **tracked(mlflow, "timed", tracking__tensorboard=True)))
     spent = summary["timings_s"]["tracking"] / summary["timings_s"]["whole run"]
