@@ -13,7 +13,8 @@ namespace {
 using tracking::escape_html;
 
 constexpr std::size_t kNumPartColors = 8;  // of the page's style
-constexpr double kBarsWidth = 640, kBarHeight = 22, kRowHeight = 34, kLabelWidth = 60;
+// As wide as the drawings of a report, so that a telephone shows their text in its own size.
+constexpr double kBarsWidth = 360, kBarHeight = 22, kRowHeight = 34, kLabelWidth = 60;
 
 // Parts of all levels by name, so that each has one colour.
 std::vector<std::string> device_parts(const std::vector<const run::Choice*>& levels) {
@@ -77,8 +78,8 @@ std::string memory_bars(const PlanResult& result) {
                        kRowHeight * static_cast<double>(i) + 16, escape_html(levels[i]->name));
   const double limit = kLabelWidth + static_cast<double>(result.run.limit_bytes) * scale;
   svg += fmt::format(
-      "<text x=\"{0:.1f}\" y=\"{1:.1f}\" text-anchor=\"end\">{2:.1f} GiB there</text></g>", limit,
-      height - 6, as_gib(result.run.limit_bytes));
+      "<text x=\"{0:.1f}\" y=\"{1:.1f}\" text-anchor=\"{2}\">{3:.1f} GiB there</text></g>", limit,
+      height - 6, limit < kBarsWidth / 2 ? "start" : "end", as_gib(result.run.limit_bytes));
   for (std::size_t i = 0; i < levels.size(); ++i)
     svg += bar(levels[i]->run, parts, kRowHeight * static_cast<double>(i), scale);
   svg += fmt::format(
