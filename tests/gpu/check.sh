@@ -1,15 +1,20 @@
 #!/bin/bash
 # The checks that need a GPU, from a bundle: tests/gpu/check.sh BUNDLE OUT_DIR
-# Each part says ok or FAILED with its seconds; details in OUT_DIR/*.log. Exit 1 if any part failed.
+# Each part says ok or FAILED with its seconds; details in OUT_DIR/*.log. Exit 1 if any part failed. Parts that this bundle
+# has passed already are not run again, so that a call that was cut short goes on where it ended.
 set -u
 bundle=$(readlink -f "$1") out=$2
 here=$(dirname "$(readlink -f "$0")")
 mkdir -p "$out"
 "$bundle/link-torch.sh" > "$out/link.log" 2>&1 || { cat "$out/link.log"; exit 1; }
 failed=0
+build=$(sha256sum "$bundle/bin/wmtp" "$bundle"/lib/libwmtp_cuda.so | sha256sum)
 part() {
   local name=$1 start=$SECONDS; shift
-  if timeout 480 "$@" > "$out/$name.log" 2>&1; then echo "ok      $name ($((SECONDS - start)) s)"
+  if [ "$(cat "$out/$name.passed" 2> /dev/null)" = "$build" ]; then echo "ok      $name (before)"; return; fi
+  if timeout 480 "$@" > "$out/$name.log" 2>&1; then
+    echo "ok      $name ($((SECONDS - start)) s)"
+    echo "$build" > "$out/$name.passed"
   else echo "FAILED  $name ($((SECONDS - start)) s)"; tail -n 25 "$out/$name.log"; failed=1; fi
 }
 part version "$bundle/bin/wmtp" version
