@@ -28,13 +28,15 @@ OpCase linear_case(std::int64_t rows, std::int64_t outputs, std::int64_t inputs)
     linear(in.at("x"), in.at("weight"), y);
     linear_backward_input(in.at("dy"), in.at("weight"), dx);
     linear_backward_weight(in.at("dy"), in.at("x"), dweight);
-    return Tensors{{"y", y}, {"dx", dx}, {"dw", dweight}};
+    const Tensor first = fresh_like(dweight);
+    linear_backward_weight(in.at("dy"), in.at("x"), first, {.adds = false});
+    return Tensors{{"y", y}, {"dx", dx}, {"dw", dweight}, {"dw_first", first}};
   };
   op.oracle = [](const Tensors& in) {
     return Tensors{{"y", at::mm(in.at("x"), in.at("weight").t())}};
   };
   op.losses = {{"y", "dy"}};
-  op.gradients = {{"x", "dx", ""}, {"weight", "dw", "dweight"}};
+  op.gradients = {{"x", "dx", ""}, {"weight", "dw", "dweight"}, {"weight", "dw_first", ""}};
   op.roundings = 2;
   op.longest_sum = std::max({rows, outputs, inputs});
   return op;

@@ -37,9 +37,15 @@ class ReducerTest : public ::testing::Test {
   }
   void make(const ParallelOptions& options = {}) { make(options, make_units()); }
 
+  // A place to add to, as a model makes it of a fresh one.
+  Tensor open(int unit) {
+    const OpenGrad grad = reducer_->open(UnitId(unit));
+    if (grad.fresh && grad.flat.defined()) grad.flat.zero_();
+    return grad.flat;
+  }
   // Adds `value` to a unit's gradient, as a backward pass does.
   void add(int unit, double value) {
-    reducer_->open(UnitId(unit)).add_(value);
+    open(unit).add_(value);
     reducer_->close(UnitId(unit));
   }
   // The blocks from the last to the first; block n gets n times `factor`.
@@ -92,7 +98,7 @@ TEST_F(ReducerTest, NeighboursNeverShareASlot) {
   reducer_->begin_micro_batch(/*last=*/true);
   std::vector<const void*> places;
   for (int unit = kBlocks; unit >= 1; --unit) {
-    places.push_back(reducer_->open(UnitId(unit)).data_ptr());
+    places.push_back(open(unit).data_ptr());
     reducer_->close(UnitId(unit));
   }
   for (std::size_t i = 0; i + 1 < places.size(); ++i) EXPECT_NE(places[i], places[i + 1]);
@@ -134,7 +140,7 @@ TEST_F(ReducerTest, KeptUnitsStayOpenOverTheOthers) {
   make();
   reducer_->begin_step();
   reducer_->begin_micro_batch(/*last=*/true);
-  Tensor root = reducer_->open(UnitId(0));
+  Tensor root = open(0);
   root.add_(3);
   backward(/*last=*/true);
   EXPECT_EQ(root.min().item<double>(), 3);
@@ -156,7 +162,7 @@ TEST_F(ReducerTest, EachRankGetsItsPartAndPaddingStaysZero) {
     reducer_->begin_step();
     add(0, 100);
     add(1, 100);
-    Tensor whole = reducer_->open(UnitId(2));
+    Tensor whole = open(2);
     ASSERT_EQ(whole.numel(), 200);
     whole.narrow(0, 0, 128).add_(1);
     whole.narrow(0, 128, 72).add_(5);
@@ -179,7 +185,7 @@ TEST_F(ReducerTest, ReplicasAddInPlaceAndReduceOnceAStep) {
     options.reduce_dtype = wire;
     make(options);
     EXPECT_EQ(reducer_->buffer_bytes(), 0);
-    EXPECT_TRUE(reducer_->open(UnitId(1)).is_alias_of(grad(1)));
+    EXPECT_TRUE(open(1).is_alias_of(grad(1)));
     for (int step = 0; step < 2; ++step) {
       reducer_->begin_step();
       backward(/*last=*/false, 1);
@@ -252,12 +258,46 @@ TEST_F(ReducerTest, OneRankNeedsNeitherBuffersNorCollectives) {
   }
 }
 
+// What lies in a gradient from before is never read: the first writer of a step is told so, and what
+// nobody wrote is zero.
+TEST_F(ReducerTest, TheFirstWriterOfAStepWrites) {
+  struct Case {
+    Strategy strategy;
+    int world;
+    bool no_sync, fresh_in_second;
+  };
+  for (const Case& c : {Case{Strategy::full_shard, 1, false, false},
+                        Case{Strategy::no_shard, 2, false, false},
+                        Case{Strategy::full_shard, 2, false, true},  // a reduction each time
+                        Case{Strategy::full_shard, 2, true, false}}) {
+    ParallelOptions options;
+    options.strategy = c.strategy;
+    options.no_sync = c.no_sync;
+    make(options, make_units(), 0, c.world);
+    for (int step = 0; step < 2; ++step) {
+      reducer_->begin_step();
+      for (const bool last : {false, true}) {
+        reducer_->begin_micro_batch(last);
+        const OpenGrad grad = reducer_->open(UnitId(1));
+        EXPECT_EQ(grad.fresh, !last || c.fresh_in_second) << name_of(c.strategy) << c.world;
+        grad.fresh ? grad.flat.fill_(1) : grad.flat.add_(1);
+        reducer_->close(UnitId(1));
+      }
+      reducer_->finish();
+      EXPECT_EQ(grad(1).min().item<double>(), 2.0 * c.world);
+      EXPECT_EQ(grad(1).max().item<double>(), 2.0 * c.world);
+      EXPECT_EQ(grad(2).abs().max().item<double>(), 0);  // never opened
+      grad(1).fill_(NAN), grad(2).fill_(NAN);
+    }
+  }
+}
+
 TEST_F(ReducerTest, FrozenUnitsHaveNoGradient) {
   make({}, make_units(/*trained=*/false));
   EXPECT_EQ(reducer_->buffer_bytes(), 0);
   reducer_->begin_step();
   for (int unit = 0; unit <= kBlocks; ++unit) {
-    EXPECT_FALSE(reducer_->open(UnitId(unit)).defined());
+    EXPECT_FALSE(open(unit).defined());
     reducer_->close(UnitId(unit));
   }
   reducer_->finish();
@@ -273,7 +313,7 @@ TEST_F(ReducerTest, UnitsOfFullPrecisionAreNotRoundedOnTheWire) {
   reducer_->begin_step();
   const double third = 1.0 / 3;
   for (const int unit : {1, 2}) {
-    Tensor whole = reducer_->open(UnitId(unit));
+    Tensor whole = open(unit);
     EXPECT_EQ(whole.scalar_type(), unit == 2 ? kFloat32 : kBFloat16);
     whole.add_(third);
     reducer_->close(UnitId(unit));

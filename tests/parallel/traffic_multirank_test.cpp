@@ -36,7 +36,7 @@ std::int64_t num_elements(int last, std::int64_t padding) {
 void pass(Runtime& runtime, int unit, bool backward) {
   runtime.acquire(UnitId(unit), backward);
   if (backward) {
-    runtime.open_grad(UnitId(unit)).add_(1);
+    runtime.open_grad(UnitId(unit)).flat.fill_(1);
     runtime.close_grad(UnitId(unit));
   }
   runtime.release(UnitId(unit));

@@ -85,7 +85,7 @@ class ProbeWeights : public model::LocalWeights {
   ProbeWeights(std::vector<layout::UnitSpec> units, DType dtype, c10::Device device)
       : LocalWeights(units, dtype, device, false),
         grads_(units, dtype == kFloat64 ? kFloat64 : kFloat32, device, true) {}
-  Tensor open(UnitId unit) override { return grads_.open(unit); }
+  model::UnitGrad open(UnitId unit) override { return grads_.open(unit); }
   Tensor grad_of(std::string_view name) const { return grads_.grad(name); }
 
  private:

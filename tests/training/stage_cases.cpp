@@ -120,6 +120,9 @@ StageTrace run_alone(const StageSetup& setup, const StageSteps& steps) {
   for (std::size_t u = 0; u < run.num_units(); ++u)
     trace.start.push_back(run.master(u).values.clone());
   for (const auto& samples : steps) {
+    // A step must not read what an earlier one left in the gradients.
+    for (std::size_t u = 0; u < run.num_units(); ++u)
+      if (run.grad(u).values.defined()) run.grad(u).values.fill_(NAN);
     trace.results.push_back(run.step(samples));
     for (std::size_t u = 0; trace.results.size() == 1 && u < run.num_units(); ++u)
       trace.first_grads.push_back(run.grad(u).values.clone());

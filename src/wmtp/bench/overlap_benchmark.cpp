@@ -55,7 +55,8 @@ void OverlapModel::forward(const Tensor& weights) {
 
 void OverlapModel::backward(const Tensor& weights, const Tensor& grad) {
   at::mm_out(grad_input_, output_, weights.view({shape_.width, shape_.width}).t());
-  grad.view({shape_.width, shape_.width}).addmm_(input_.t(), output_);
+  Tensor grad_weights = grad.view({shape_.width, shape_.width});
+  at::mm_out(grad_weights, input_.t(), output_);
 }
 
 Tensor OverlapModel::acquire(int unit, bool backward, const StepParts& parts) {
@@ -65,7 +66,7 @@ Tensor OverlapModel::acquire(int unit, bool backward, const StepParts& parts) {
 
 void OverlapModel::backward_unit(int unit, const Tensor& weights, const StepParts& parts) {
   const Tensor grad =
-      parts.reduces ? runtime_.open_grad(UnitId(unit)) : local_grad_.select(0, unit).zero_();
+      parts.reduces ? runtime_.open_grad(UnitId(unit)).flat : local_grad_.select(0, unit);
   if (parts.computes) backward(weights, grad);
   if (parts.reduces) runtime_.close_grad(UnitId(unit));
 }

@@ -18,15 +18,19 @@ void linear_backward_input(const Tensor& dy_NO, const Tensor& weight_OI, const T
 }
 
 void linear_backward_weight(const Tensor& dy_NO, const Tensor& x_NI, const Tensor& dweight_OI,
-                            double alpha) {
+                            const GradientWrite& write) {
   Tensor dweight = dweight_OI;
   const DType dtype = dweight.scalar_type();
-  if (dtype == dy_NO.scalar_type())
-    at::addmm_out(dweight, dweight, dy_NO.t(), x_NI, 1, alpha);
-  else if (dweight.is_cuda())
-    at::addmm_out(dweight, dweight, dy_NO.t(), x_NI, dtype, 1, alpha);
-  else
-    at::addmm_out(dweight, dweight, dy_NO.t().to(dtype), x_NI.to(dtype), 1, alpha);
+  const int beta = write.adds ? 1 : 0;
+  if (dy_NO.size(0) == 0) {
+    if (!write.adds) dweight.zero_();
+  } else if (dtype == dy_NO.scalar_type()) {
+    at::addmm_out(dweight, dweight, dy_NO.t(), x_NI, beta, write.alpha);
+  } else if (dweight.is_cuda()) {
+    at::addmm_out(dweight, dweight, dy_NO.t(), x_NI, dtype, beta, write.alpha);
+  } else {
+    at::addmm_out(dweight, dweight, dy_NO.t().to(dtype), x_NI.to(dtype), beta, write.alpha);
+  }
 }
 
 void linear_add(const Tensor& x_NI, const Tensor& weight_OI, const Tensor& y_NO, double alpha) {

@@ -23,7 +23,7 @@ class LocalWeights : public WeightAccess, public GradSink {
 
   UnitBuffers acquire(UnitId unit, Pass) override { return weights_.at(index(unit)); }
   void release(UnitId, Pass) override {}
-  Tensor open(UnitId unit) override { return grads_.at(index(unit)); }
+  UnitGrad open(UnitId unit) override { return {.flat = grads_.at(index(unit))}; }
   void close(UnitId) override {}
 
   const std::vector<layout::UnitSpec>& units() const { return units_; }

@@ -26,16 +26,16 @@ Tensor low_rank(const Adapter& adapter, const Tensor& input_NI) {
   return u_NR;
 }
 
-void add_backward(const Adapter& adapter, const Tensor& x_NI, const Tensor& dy_NO,
+void add_backward(const Adapter& adapter, bool adds, const Tensor& x_NI, const Tensor& dy_NO,
                   const Tensor& dx_NI) {
   const Tensor dy_part = outputs_of(adapter, dy_NO);
   const Tensor input_NI = dropped(adapter, x_NI);
   Tensor du_NR = at::empty({dy_NO.size(0), adapter.a_RI.size(0)}, dy_NO.options());
   kernels::linear_backward_input(dy_part, adapter.b_OR, du_NR);
   if (adapter.db_OR.defined()) {
-    kernels::linear_backward_weight(dy_part, low_rank(adapter, input_NI), adapter.db_OR,
-                                    adapter.scale);
-    kernels::linear_backward_weight(du_NR, input_NI, adapter.da_RI, adapter.scale);
+    const kernels::GradientWrite write{.adds = adds, .alpha = adapter.scale};
+    kernels::linear_backward_weight(dy_part, low_rank(adapter, input_NI), adapter.db_OR, write);
+    kernels::linear_backward_weight(du_NR, input_NI, adapter.da_RI, write);
   }
   if (!adapter.mask) {
     kernels::linear_backward_input_add(du_NR, adapter.a_RI, dx_NI, adapter.scale);
@@ -60,10 +60,11 @@ Tensor forward(const Projection& projection, const Tensor& x_NI) {
 
 Tensor backward(const Projection& projection, const Tensor& x_NI, const Tensor& dy_NO) {
   if (projection.dweight_OI.defined())
-    kernels::linear_backward_weight(dy_NO, x_NI, projection.dweight_OI);
+    kernels::linear_backward_weight(dy_NO, x_NI, projection.dweight_OI, {.adds = projection.adds});
   Tensor dx_NI = at::empty({dy_NO.size(0), projection.weight_OI.size(1)}, dy_NO.options());
   kernels::linear_backward_input(dy_NO, projection.weight_OI, dx_NI);
-  for (const Adapter& adapter : projection.adapters) add_backward(adapter, x_NI, dy_NO, dx_NI);
+  for (const Adapter& adapter : projection.adapters)
+    add_backward(adapter, projection.adds, x_NI, dy_NO, dx_NI);
   return dx_NI;
 }
 

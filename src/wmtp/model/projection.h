@@ -12,7 +12,7 @@ namespace wmtp::model {
 
 struct Adapter {
   Tensor a_RI, b_OR;
-  Tensor da_RI, db_OR;  // where the gradients go (+=); undefined: no backward pass
+  Tensor da_RI, db_OR;  // where the gradients go; undefined: no backward pass
   double scale = 1;
   std::int64_t first_output = 0;             // of the fused matrix
   std::optional<kernels::DropoutMask> mask;  // on the adapter's input
@@ -20,12 +20,13 @@ struct Adapter {
 
 struct Projection {
   Tensor weight_OI;
-  Tensor dweight_OI;  // where the gradient goes (+=); undefined: frozen, or no backward pass
+  Tensor dweight_OI;  // where the gradient goes; undefined: frozen, or no backward pass
   std::vector<Adapter> adapters;
+  bool adds = true;  // to the gradients' places, the adapters' too; off: they hold nothing yet
 };
 
 Tensor forward(const Projection& projection, const Tensor& x_NI);
-// Adds dW, dA, dB and returns dx.
+// Adds (or writes) dW, dA, dB and returns dx.
 Tensor backward(const Projection& projection, const Tensor& x_NI, const Tensor& dy_NO);
 
 }  // namespace wmtp::model

@@ -28,7 +28,7 @@ Tensor needed_rows(const HeadTargets& targets, std::int64_t num_tokens) {
 
 HeldRoot::HeldRoot(const ModelConfig& config, WeightAccess& access, GradSink* sink)
     : unit_(access, kRoot, sink ? Pass::backward : Pass::forward),
-      params_(root_params(config, unit_.buffers(), sink ? sink->open(kRoot) : Tensor())) {}
+      params_(root_params(config, unit_.buffers(), sink ? sink->open(kRoot) : UnitGrad())) {}
 
 Transformer::Transformer(const ModelConfig& config, WeightAccess& access, GradSink* sink,
                          const TransformerOptions& options)
@@ -46,7 +46,7 @@ std::string Transformer::block_name(UnitId unit) const {
              : fmt::format("model.extra_heads.{}", block - config_.num_layers());
 }
 
-BlockParams Transformer::params_of(UnitId unit, const UnitBuffers& buffers, const Tensor& grad,
+BlockParams Transformer::params_of(UnitId unit, const UnitBuffers& buffers, const UnitGrad& grad,
                                    const Batch& batch, const Tensor& rows_M) const {
   BlockParams params = block_params(config_, buffers, grad);
   if (options_.lora)
@@ -54,7 +54,7 @@ BlockParams Transformer::params_of(UnitId unit, const UnitBuffers& buffers, cons
                      .lora = &*options_.lora,
                      .block = block_name(unit),
                      .buffers = buffers,
-                     .grad = grad,
+                     .grad = grad.flat,
                      .dropout = batch.dropout ? &*batch.dropout : nullptr,
                      .rows_M = rows_M},
                     params);
@@ -77,7 +77,7 @@ TrunkPass Transformer::forward_trunk(const Batch& batch) {
   for (std::int64_t i = 0; i < num_trunk_blocks_; ++i) {
     const ProfileScope scope("forward layers.", i);
     const AcquiredUnit unit(access_, trunk_unit(i), Pass::forward);
-    const BlockParams params = params_of(trunk_unit(i), unit.buffers(), Tensor(), batch);
+    const BlockParams params = params_of(trunk_unit(i), unit.buffers(), {}, batch);
     BlockOutput out = block_.forward(params, stream, Tensor(), context(batch), options_.recompute,
                                      sink_ != nullptr);
     stream = std::move(out.stream);
@@ -100,7 +100,7 @@ HeadPass Transformer::forward_head(const TrunkPass& trunk, const Batch& batch, i
     pass.unit = std::make_unique<AcquiredUnit>(access_, head_unit(head),
                                                sink_ ? Pass::backward : Pass::forward);
     pass.params = params_of(head_unit(head), pass.unit->buffers(),
-                            sink_ ? sink_->open(head_unit(head)) : Tensor(), batch, rows_M);
+                            sink_ ? sink_->open(head_unit(head)) : UnitGrad(), batch, rows_M);
     // Its backward follows at once, so recomputing a head would save nothing.
     BlockOutput out = block_.forward(pass.params, stream, rows_M, context(batch), Recompute::none,
                                      sink_ != nullptr);

@@ -83,7 +83,7 @@ class Transformer {
   }
   std::string block_name(UnitId unit) const;
   // Views of a block's weights, adapters included; `grad` undefined: forward only.
-  BlockParams params_of(UnitId unit, const UnitBuffers& buffers, const Tensor& grad,
+  BlockParams params_of(UnitId unit, const UnitBuffers& buffers, const UnitGrad& grad,
                         const Batch& batch, const Tensor& rows_M = {}) const;
   BlockContext context(const Batch& batch) const {
     return {&batch.documents, &batch.rope, options_.attention};

@@ -18,13 +18,18 @@ class FlatReader {
       return flat.defined() ? flat.narrow(0, begin, rows * columns).view({rows, columns})
                             : Tensor();
     };
-    return {view(weights_), view(grad_), {}};
+    return {.weight_OI = view(weights_), .dweight_OI = view(grad_), .adapters = {}, .adds = true};
   }
 
   NormWeight vector(std::int64_t size) {
     const std::int64_t begin = advance(size);
     return {weights_.narrow(0, begin, size),
             grad_.defined() ? grad_.narrow(0, begin, size) : Tensor()};
+  }
+
+  // The gradient of everything behind what was taken so far.
+  Tensor rest_of_gradient() const {
+    return grad_.defined() ? grad_.narrow(0, at_, grad_.size(0) - at_) : Tensor();
   }
 
  private:
@@ -50,8 +55,8 @@ BlockShape block_shape(const ModelConfig& config) {
 }
 
 BlockParams block_params(const ModelConfig& config, const UnitBuffers& buffers,
-                         const Tensor& grad) {
-  FlatReader reader(buffers, grad);
+                         const UnitGrad& grad) {
+  FlatReader reader(buffers, grad.flat);
   const std::int64_t q_width = config.num_heads * config.head_dim;
   const std::int64_t kv_width = config.num_kv_heads * config.head_dim;
   BlockParams params;
@@ -59,6 +64,11 @@ BlockParams block_params(const ModelConfig& config, const UnitBuffers& buffers,
   params.o = reader.matrix(config.dim, q_width);
   params.gate_up = reader.matrix(2 * config.ffn_dim, config.dim);
   params.down = reader.matrix(config.dim, config.ffn_dim);
+  if (grad.fresh) {
+    for (Projection* matrix : {&params.qkv, &params.o, &params.gate_up, &params.down})
+      matrix->adds = false;
+    if (Tensor vectors = reader.rest_of_gradient(); vectors.defined()) vectors.zero_();
+  }
   params.input_norm = reader.vector(config.dim);
   params.post_norm = reader.vector(config.dim);
   if (config.qk_norm) {
@@ -68,8 +78,10 @@ BlockParams block_params(const ModelConfig& config, const UnitBuffers& buffers,
   return params;
 }
 
-RootParams root_params(const ModelConfig& config, const UnitBuffers& buffers, const Tensor& grad) {
-  FlatReader reader(buffers, grad);
+RootParams root_params(const ModelConfig& config, const UnitBuffers& buffers,
+                       const UnitGrad& grad) {
+  if (grad.fresh && grad.flat.defined()) grad.flat.zero_();
+  FlatReader reader(buffers, grad.flat);
   const Projection embedding = reader.matrix(config.vocab_size, config.dim);
   RootParams params;
   params.embedding_VD = embedding.weight_OI;

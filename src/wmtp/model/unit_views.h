@@ -10,14 +10,18 @@ BlockShape block_shape(const ModelConfig& config);
 
 // q, k, v, o, gate, up, down, input norm, post norm, then q and k norm where the model has them:
 // q|k|v and gate|up are each one contiguous matrix. `grad` (undefined: no backward) has the ranges
-// of buffers.trained.
-BlockParams block_params(const ModelConfig& config, const UnitBuffers& buffers, const Tensor& grad);
+// of buffers.trained; where it is fresh, the matrices' first products write, and the vectors, which
+// lie behind them, are zeroed here.
+BlockParams block_params(const ModelConfig& config, const UnitBuffers& buffers,
+                         const UnitGrad& grad);
 
 struct RootParams {
   Projection unembedding;              // [V, D]
   Tensor embedding_VD, dembedding_VD;  // tied: the same storage as the unembedding
   NormWeight norm;
 };
-RootParams root_params(const ModelConfig& config, const UnitBuffers& buffers, const Tensor& grad);
+// A fresh `grad` is zeroed: every head adds to the unembedding, and tokens choose the embedding's
+// rows.
+RootParams root_params(const ModelConfig& config, const UnitBuffers& buffers, const UnitGrad& grad);
 
 }  // namespace wmtp::model

@@ -24,12 +24,18 @@ class WeightAccess {
   virtual void release(UnitId unit, Pass pass) = 0;
 };
 
+// Where the gradients of a unit's trained parameters are added up, same ranges as the weights;
+// undefined where nothing is trained. `fresh`: nothing of this step is in it and what it holds means
+// nothing, so each parameter's first writer writes, and everything must be written.
+struct UnitGrad {
+  Tensor flat;
+  bool fresh = false;
+};
+
 class GradSink {
  public:
   virtual ~GradSink() = default;
-  // Where the gradients of the unit's trained parameters are added up (+=): same ranges as the
-  // weights.
-  virtual Tensor open(UnitId unit) = 0;
+  virtual UnitGrad open(UnitId unit) = 0;
   // This micro-batch has added everything it has to the unit. COLLECTIVE in sharded runs.
   virtual void close(UnitId unit) = 0;
 };

@@ -10,7 +10,7 @@
 // Why in this order. close() starts the reduction after the kernels that wrote the gradient, which
 // are already enqueued on the current stream, and returns; nobody waits for it before the slot is
 // needed again. open() is where that happens: it settles the reduction that was started two units
-// ago, and only then clears the slot, because the reduced shard is a slice of the slot itself. So
+// ago, and only then hands the slot out, because the reduced shard is a slice of the slot itself. So
 // one unit's gradient is on the wire while the next unit computes into the other slot. On CUDA
 // settling orders the stream, on a CPU it blocks the host.
 //
@@ -64,9 +64,6 @@ Reducer::Reducer(std::vector<UnitState>& states, const ParallelOptions& options,
 void Reducer::begin_step() {
   std::fill(reduced_.begin(), reduced_.end(), false);
   std::fill(opened_.begin(), opened_.end(), false);
-  if (!adds_in_place()) return;
-  for (UnitState& state : states_)
-    if (state.grad.defined()) state.grad.zero_();
 }
 
 Reducer::Slot& Reducer::slot_of(std::size_t unit) {
@@ -74,22 +71,23 @@ Reducer::Slot& Reducer::slot_of(std::size_t unit) {
   return slots_.at(open_.at(unit));
 }
 
-Tensor Reducer::open(UnitId id) {
+OpenGrad Reducer::open(UnitId id) {
   const auto unit = static_cast<std::size_t>(id.value());
   UnitState& state = states_.at(unit);
   if (!state.grad.defined()) return {};
   const std::int64_t numel = state.plan.trained.numel();
-  if (adds_in_place()) return state.grad.narrow(0, 0, numel);
+  const bool first = !opened_[unit];
+  opened_[unit] = true;
+  if (adds_in_place()) return {state.grad.narrow(0, 0, numel), first};
   if (!own_.contains(unit)) {
     open_[unit] = turn_;
     turn_ = (turn_ + 1) % slots_.size();
   }
   Slot& slot = slot_of(unit);
   finish_reduction(slot);
-  const bool goes_on = options_.no_sync && opened_[unit];
-  if (!goes_on) slot.whole.narrow(0, 0, state.plan.trained.padded_numel()).zero_();
-  opened_[unit] = true;
-  return slot.whole.narrow(0, 0, numel);
+  const std::int64_t padding = state.plan.trained.padded_numel() - numel;
+  if (padding > 0) slot.whole.narrow(0, numel, padding).zero_();
+  return {slot.whole.narrow(0, 0, numel), first || !options_.no_sync};
 }
 
 void Reducer::close(UnitId id) {
@@ -178,6 +176,8 @@ void Reducer::finish() {
   for (Slot& slot : slots_) finish_reduction(slot);
   for (auto& [unit, slot] : own_) finish_reduction(slot);
   for (Crossing& crossing : crossings_) finish_crossing(crossing);
+  for (std::size_t unit = 0; unit < states_.size(); ++unit)
+    if (states_[unit].grad.defined() && !opened_[unit]) states_[unit].grad.zero_();
   if (options_.offloads()) cuda_tables().services.synchronize();
 }
 

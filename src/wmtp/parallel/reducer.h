@@ -16,6 +16,14 @@
 
 namespace wmtp::parallel {
 
+// Where a unit's gradient is added up, without padding; undefined if nothing in it is trained.
+// `fresh`: nothing of this step is in it, and what it holds means nothing; it must all be written
+// before close().
+struct OpenGrad {
+  Tensor flat;
+  bool fresh = false;
+};
+
 class Reducer {
  public:
   // BORROWS states and groups.
@@ -25,11 +33,10 @@ class Reducer {
   void begin_step();
   // `last`: no further micro-batch of this step follows.
   void begin_micro_batch(bool last) { last_ = last; }
-  // Where to add the unit's gradient, without padding; undefined if nothing in it is trained.
-  Tensor open(UnitId unit);
+  OpenGrad open(UnitId unit);
   void close(UnitId unit);
   // BLOCKS (CPU, cpu_offload) or orders the stream (CUDA): every unit's sharded gradient is
-  // complete.
+  // complete, and zero where nobody opened it in this step.
   void finish();
 
   std::int64_t buffer_bytes() const;
@@ -70,7 +77,7 @@ class Reducer {
   std::map<std::size_t, Slot> own_;          // kept units; every unit with no_sync or NO_SHARD
   std::map<std::size_t, std::size_t> open_;  // unit -> slot in turn
   std::vector<bool> reduced_;  // this step's gradient of the unit has had its first part
-  std::vector<bool> opened_;   // no_sync: the unit's buffer was zeroed this step
+  std::vector<bool> opened_;   // in this step
   std::size_t turn_ = 0;
   std::array<Crossing, 2> crossings_;  // in turn
   std::size_t crossing_turn_ = 0;

@@ -28,7 +28,7 @@ class Runtime {
 
   UnitWeights acquire(UnitId unit, bool backward) { return gatherer_.acquire(unit, backward); }
   void release(UnitId unit) { gatherer_.release(unit); }
-  Tensor open_grad(UnitId unit) { return reducer_.open(unit); }
+  OpenGrad open_grad(UnitId unit) { return reducer_.open(unit); }
   void close_grad(UnitId unit) { reducer_.close(unit); }
   // All gradients of the step are home: states()[u].grad.
   void finish_grads() { reducer_.finish(); }

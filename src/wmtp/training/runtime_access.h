@@ -14,7 +14,10 @@ class RuntimeAccess : public model::WeightAccess, public model::GradSink {
     return {weights.trained, weights.frozen};
   }
   void release(UnitId unit, model::Pass) override { runtime_.release(unit); }
-  Tensor open(UnitId unit) override { return runtime_.open_grad(unit); }
+  model::UnitGrad open(UnitId unit) override {
+    const parallel::OpenGrad grad = runtime_.open_grad(unit);
+    return {grad.flat, grad.fresh};
+  }
   void close(UnitId unit) override { runtime_.close_grad(unit); }
 
  private:

@@ -51,7 +51,9 @@ ValuePath::Pass ValuePath::forward(const model::TrunkPass& trunk, const model::B
 
 void ValuePath::backward(model::TrunkPass& trunk, Pass pass, const Tensor& dvalues_N, Reach reach) {
   const ProfileScope scope("backward value head");
-  const Tensor grads = sink_->open(unit_);
+  const model::UnitGrad opened = sink_->open(unit_);
+  const Tensor& grads = opened.flat;
+  if (opened.fresh) grads.zero_();
   const Tensor du_ND = head_.backward(pass.unit->buffers().trained, grads, pass.head, dvalues_N);
   if (options_.freeze_last_bias) grads.narrow(0, grads.size(0) - 1, 1).zero_();
   sink_->close(unit_);
