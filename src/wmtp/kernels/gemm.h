@@ -6,8 +6,8 @@
 namespace wmtp::kernels {
 
 void linear(const Tensor& x_NI, const Tensor& weight_OI, const Tensor& y_NO);  // y  = x W^T
-void linear_backward_input(const Tensor& dy_NO, const Tensor& weight_OI,
-                           const Tensor& dx_NI);  // dx = dy W
+void linear_backward_input(const Tensor& dy_NO, const Tensor& weight_OI, const Tensor& dx_NI,
+                           double alpha = 1);  // dx = alpha dy W
 // dW += dy^T x, accumulated in the dtype of dW (fp32 gradients of bf16 operands included), in
 // place.
 void linear_backward_weight(const Tensor& dy_NO, const Tensor& x_NI, const Tensor& dweight_OI,
@@ -15,6 +15,6 @@ void linear_backward_weight(const Tensor& dy_NO, const Tensor& x_NI, const Tenso
 // y += alpha x W^T and dx += alpha dy W: the low-rank paths beside a frozen weight.
 void linear_add(const Tensor& x_NI, const Tensor& weight_OI, const Tensor& y_NO, double alpha);
 void linear_backward_input_add(const Tensor& dy_NO, const Tensor& weight_OI, const Tensor& dx_NI,
-                               double alpha);
+                               double alpha = 1);
 
 }  // namespace wmtp::kernels

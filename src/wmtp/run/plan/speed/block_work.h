@@ -10,10 +10,14 @@
 
 namespace wmtp::run {
 
-// A low-rank path beside one projection.
+// The low-rank paths of projections that read one input.
 struct AdapterWork {
-  double inputs = 0, outputs = 0, rank = 0;
-  bool on_rows = false;  // its projection is behind the attention
+  struct Part {
+    double outputs = 0, rank = 0;
+  };
+  double inputs = 0;
+  bool on_rows = false;  // the projections are behind the attention
+  std::vector<Part> parts = {};
 };
 
 struct BlockWork {
@@ -26,7 +30,8 @@ struct BlockWork {
   bool drops_out = false;  // inputs of adapters
 };
 
-// Whether the unit's matrices learn, and its adapters, from its parameters.
+// Whether the unit's matrices learn, and its adapters, from its parameters (as lora_units has
+// them).
 void set_learning(const layout::UnitSpec& unit, BlockWork& work);
 
 void block_forward(const BlockWork& work, OperationCosts& costs);
