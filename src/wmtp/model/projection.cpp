@@ -76,6 +76,10 @@ Tensor forward(const Projection& projection, const Tensor& x_NI) {
   return y_NO;
 }
 
+bool reads_input(const Projection& projection) {
+  return !projection.frozen || !projection.groups.empty();
+}
+
 Tensor backward(const Projection& projection, const Tensor& x_NI, const Tensor& dy_NO) {
   if (projection.dweight_OI.defined())
     kernels::linear_backward_weight(dy_NO, x_NI, projection.dweight_OI);

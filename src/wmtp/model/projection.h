@@ -30,11 +30,14 @@ struct AdapterGroup {
 struct Projection {
   Tensor weight_OI;
   Tensor dweight_OI;  // where the gradient goes (+=); undefined: frozen, or no backward pass
+  bool frozen = false;
   std::vector<AdapterGroup> groups;  // one; with dropout one for each adapter
 };
 
 Tensor forward(const Projection& projection, const Tensor& x_NI);
-// Adds dW, dA, dB and returns dx.
+// Whether a backward pass reads x: for the gradient of W or of adapters.
+bool reads_input(const Projection& projection);
+// Adds dW, dA, dB and returns dx. REQUIRES x where it is read.
 Tensor backward(const Projection& projection, const Tensor& x_NI, const Tensor& dy_NO);
 
 }  // namespace wmtp::model

@@ -70,7 +70,7 @@ Json lora_linear(const Json& in) {
   const double scale = number(in.at("alpha")) / static_cast<double>(a.size(0));
   const model::AdapterGroup group{
       a, at::zeros_like(a), std::nullopt, {{b, at::zeros_like(b), scale, 0}}};
-  const model::Projection projection{weight, {}, {group}};
+  const model::Projection projection{weight, {}, true, {group}};
   const Tensor x_NI = x.reshape({-1, x.size(-1)}), dy_NO = dy.reshape({-1, dy.size(-1)});
   const Tensor y = model::forward(projection, x_NI);
   const Tensor dx = model::backward(projection, x_NI, dy_NO);

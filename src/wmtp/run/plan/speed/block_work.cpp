@@ -66,6 +66,7 @@ void projection_backward(const BlockWork& work, double rows, double outputs, dou
 
 void set_learning(const layout::UnitSpec& unit, BlockWork& work) {
   constexpr std::string_view kA = ".lora_A.weight", kB = ".lora_B.weight", kMatrix = "_proj.weight";
+  work.reads = read_inputs(unit);
   bool in_group = false;  // of A that read one input: behind them lie the B of the same adapters
   for (const layout::ParamSpec& param : unit.params) {
     if (param.name.ends_with(kMatrix) && param.trained) work.learns = true;
@@ -102,9 +103,10 @@ void block_backward(const BlockWork& work, model::Recompute level, OperationCost
   const double n = work.tokens, m = work.rows;
   if (level == model::Recompute::block) block_forward(work, costs);
   if (level == model::Recompute::light) {
-    costs.elements(Pass::norm, 2 * n * w.d);
-    costs.elements(Pass::norm, 2 * m * w.d);
-    costs.elements(Pass::swiglu, 3 * m * w.f);
+    if (work.reads.qkv) costs.elements(Pass::norm, 2 * n * w.d);
+    if (work.model.qk_norm) costs.elements(Pass::qk_rope, 2 * n * (w.q + w.kv));
+    if (work.reads.gate_up) costs.elements(Pass::norm, 2 * m * w.d);
+    if (work.reads.down) costs.elements(Pass::swiglu, 3 * m * w.f);
   }
   projection_backward(work, m, w.d, w.f, costs);
   costs.elements(Pass::swiglu_backward, 5 * m * w.f);

@@ -6,6 +6,7 @@
 #include "wmtp/layout/unit_spec.h"
 #include "wmtp/model/block.h"
 #include "wmtp/model/model_config.h"
+#include "wmtp/run/plan/block_memory.h"
 #include "wmtp/run/plan/speed/operation_costs.h"
 
 namespace wmtp::run {
@@ -28,6 +29,7 @@ struct BlockWork {
   bool learns = false;  // the block's own matrices get gradients
   std::vector<AdapterWork> adapters = {};
   bool drops_out = false;  // inputs of adapters
+  ReadInputs reads = {};   // by the backward
 };
 
 // Whether the unit's matrices learn, and its adapters, from its parameters (as lora_units has
