@@ -62,6 +62,22 @@ int expect_gradients(const Problem& problem, const std::string& name) {
   return trained;
 }
 
+void expect_equal_grads(ModelRun& a, ModelRun& b) {
+  for (const auto& unit : a.weights().units())
+    for (const auto& param : unit.params)
+      if (param.trained) {
+        EXPECT_TRUE(a.weights().grad(param.name).equal(b.weights().grad(param.name))) << param.name;
+      }
+}
+
+void expect_equal_levels(const Problem& problem) {
+  ModelRun none(problem, at::kFloat, Recompute::none), light(problem, at::kFloat, Recompute::light),
+      block(problem, at::kFloat, Recompute::block);
+  none.loss(), light.loss(), block.loss();
+  expect_equal_grads(none, light);
+  expect_equal_grads(none, block);
+}
+
 TEST(Lora, GradientsEqualAutogradForEveryTarget) {
   std::vector<std::vector<std::string>> sets{kAttention, kAll};
   for (const std::string& target : kAll) sets.push_back({target});
@@ -86,28 +102,65 @@ TEST(Lora, GradientsEqualAutogradForEveryScope) {
   EXPECT_EQ(expect_gradients(make_problem(config, whole), "heads trained whole"), 14 + 27);
 }
 
+// Ranks and scales that differ within q|k|v and gate|up, and a projection between them without.
+LoraConfig unequal_lora(const ModelConfig& config) {
+  LoraConfig lora = lora_of(kAll);
+  for (const auto& unit : lora_units(config, lora))
+    for (const auto& param : unit.params) {
+      const std::size_t end = param.name.find(".lora_A.weight");
+      if (end == std::string::npos || param.name.find("k_proj") != std::string::npos) continue;
+      const auto n = static_cast<std::int64_t>(lora.modules.size());
+      lora.modules[param.name.substr(0, end)] = {1 + n % 4, 1.0 + static_cast<double>(n % 3)};
+    }
+  return lora;
+}
+
+TEST(Lora, GradientsEqualAutogradWithRanksAndScalesOfTheirOwn) {
+  for (const auto& c : cases()) {
+    const Problem problem = make_problem(c.config, unequal_lora(c.config));
+    EXPECT_EQ(expect_gradients(problem, c.name + " unequal"), 12 * c.config.num_blocks);
+    expect_equal_levels(problem);
+  }
+}
+
+// In the order of the flat buffer: what one product reads is one matrix.
+TEST(Lora, AOfOneInputLieNextToEachOther) {
+  const auto units = lora_units(cases()[1].config, lora_of(kAll));
+  std::string order;
+  for (const auto& param : units.at(1).params)
+    if (param.trained)
+      order += param.name.substr(param.name.find("_proj") - 1, 1) +
+               param.name.substr(param.name.find("lora_") + 5, 1) + " ";
+  EXPECT_EQ(order, "qA kA vA qB kB vB oA oB eA pA eB pB nA nB ");
+}
+
+TEST(Lora, NothingIsKeptForFrozenMatricesWithoutAdapters) {
+  struct Kept {
+    std::vector<std::string> targets;
+    bool a, m, product;
+  };
+  const Kept sets[] = {{kAll, true, true, true},          {kAttention, true, false, false},
+                       {{"k_proj"}, true, false, false},  {{"o_proj"}, false, false, false},
+                       {{"up_proj"}, false, true, false}, {{"down_proj"}, false, false, true}};
+  for (const Kept& set : sets)
+    for (const auto& c : cases()) {
+      const Problem problem = make_problem(c.config, lora_of(set.targets));
+      expect_equal_levels(problem);
+      if (c.config.num_trunk_blocks() == 0) continue;
+      ModelRun run(problem, at::kFloat, Recompute::none);
+      const BlockActivations kept = run.model().forward_trunk(run.make_batch()).blocks.at(0);
+      EXPECT_EQ(kept.a_ND.defined(), set.a) << c.name << set.targets[0];
+      EXPECT_EQ(kept.m_MD.defined(), set.m) << c.name << set.targets[0];
+      EXPECT_EQ(kept.product_MF.defined(), set.product) << c.name << set.targets[0];
+    }
+}
+
 TEST(Lora, RsLoraDividesByTheRoot) {
   LoraConfig lora = lora_of(kAll);
   EXPECT_DOUBLE_EQ(lora.scale(), 4.0 / 3.0);
   lora.rslora = true;
   EXPECT_DOUBLE_EQ(lora.scale(), 4.0 / std::sqrt(3.0));
   expect_gradients(make_problem(cases()[0].config, lora), "rslora");
-}
-
-void expect_equal_grads(ModelRun& a, ModelRun& b) {
-  for (const auto& unit : a.weights().units())
-    for (const auto& param : unit.params)
-      if (param.trained) {
-        EXPECT_TRUE(a.weights().grad(param.name).equal(b.weights().grad(param.name))) << param.name;
-      }
-}
-
-void expect_equal_levels(const Problem& problem) {
-  ModelRun none(problem, at::kFloat, Recompute::none), light(problem, at::kFloat, Recompute::light),
-      block(problem, at::kFloat, Recompute::block);
-  none.loss(), light.loss(), block.loss();
-  expect_equal_grads(none, light);
-  expect_equal_grads(none, block);
 }
 
 TEST(Lora, RecomputeLevelsAreBitEqual) {
@@ -134,14 +187,14 @@ TEST(Lora, StartsAsTheBase) {
 
 TEST(Lora, MergedEqualsUnmerged) {
   for (const auto& c : cases()) {
-    const Problem adapted = make_problem(c.config, lora_of(kAll));
+    const Problem adapted = make_problem(c.config, unequal_lora(c.config));
     Problem folded = make_problem(c.config);
     for (auto& [name, value] : folded.params) {
       const std::string module = name.substr(0, name.rfind('.'));
       const auto a = adapted.params.find(module + ".lora_A.weight");
       if (a != adapted.params.end())
         value = merged(value, a->second, adapted.params.at(module + ".lora_B.weight"),
-                       adapted.lora->scale());
+                       adapted.input.lora_scale(module));
     }
     for (const auto dtype : {at::kDouble, at::kFloat}) {
       ModelRun with(adapted, dtype, Recompute::none), without(folded, dtype, Recompute::none);

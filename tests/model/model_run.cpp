@@ -58,7 +58,10 @@ Problem make_problem(const model::ModelConfig& config,
   Problem problem{.config = config, .lora = lora};
   RngStream rng(11, "gradients_test");
   problem.input.doc_start = {0, 9, 10, 17};
-  if (lora) problem.input.lora_scale = lora->scale();
+  if (lora)
+    problem.input.lora_scale = [lora = *lora](const std::string& module) {
+      return lora.scale(*lora.adapter_of(module));
+    };
   for (int i = 0; i < 17; ++i)
     problem.input.tokens.push_back(static_cast<std::int32_t>(rng.below(37)));
   for (std::int64_t head = 1; head <= config.n_future; ++head) add_targets(problem, head, rng);

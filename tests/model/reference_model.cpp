@@ -34,7 +34,7 @@ struct Reference {
     const Tensor seen = input.lora_mask ? x.mul(input.lora_mask(module, number, x.size(1))) : x;
     const Tensor low =
         at::matmul(at::matmul(seen, a->second.t()), params.at(module + ".lora_B.weight").t());
-    return y.add(low, input.lora_scale);
+    return y.add(low, input.lora_scale(module));
   }
 
   // x: [heads, T, e], half-split pairs.

@@ -13,9 +13,9 @@ namespace wmtp::test {
 
 struct ReferenceInput {
   std::vector<std::int32_t> tokens, doc_start;
-  std::vector<std::vector<std::int64_t>> rows, targets;  // per head
-  std::vector<Tensor> scales;                            // per head, per row
-  double lora_scale = 1;  // of every module that has lora_A and lora_B
+  std::vector<std::vector<std::int64_t>> rows, targets;         // per head
+  std::vector<Tensor> scales;                                   // per head, per row
+  std::function<double(const std::string& module)> lora_scale;  // with lora_A and lora_B
   // What an adapter's input is multiplied by, [tokens of the document, features]; null: nothing.
   std::function<Tensor(const std::string& module, std::size_t document, std::int64_t features)>
       lora_mask;

@@ -12,10 +12,12 @@ namespace wmtp::bench {
 namespace {
 
 void show_json(const CheckpointFlags& flags, const SaveTimes& measured) {
-  nlohmann::ordered_json fields{{"preset", flags.preset},        {"bytes", measured.bytes},
-                                {"memcpy_s", measured.memcpy_s}, {"blocked_s", measured.blocked_s},
-                                {"plain_s", measured.plain_s},   {"save_s", measured.save_s},
-                                {"writer_s", measured.writer_s}};
+  nlohmann::ordered_json fields{
+      {"preset", flags.preset},        {"bytes", measured.bytes},
+      {"prepared", flags.prepare},     {"first_blocked_s", measured.first_blocked_s},
+      {"memcpy_s", measured.memcpy_s}, {"blocked_s", measured.blocked_s},
+      {"plain_s", measured.plain_s},   {"save_s", measured.save_s},
+      {"writer_s", measured.writer_s}};
   if (flags.steps > 0)
     fields.update({{"calm_s", measured.calm_s},
                    {"saving_s", measured.saving_s},
@@ -34,11 +36,14 @@ void show_saves(const CheckpointFlags& flags, const SaveTimes& measured,
   const double plain_s = median(measured.plain_s), save_s = median(measured.save_s);
   std::cout << fmt::format(
       "{:.0f} MB of state\n"
-      "training waits {:.3f} s for a save, memcpy of as much {:.3f} s: {:.2f} times\n"
+      "training waits {:.3f} s for a save, memcpy of as much {:.3f} s: {:.2f} times; the first "
+      "{:.3f} "
+      "s: {:.2f} times\n"
       "save {:.2f} s ({:.0f} MB/s), plain write and fsync {:.2f} s ({:.0f} MB/s): {:.2f} of its "
       "speed\n",
-      megabytes, blocked_s, copy_s, blocked_s / copy_s, save_s, megabytes / save_s, plain_s,
-      megabytes / plain_s, plain_s / save_s);
+      megabytes, blocked_s, copy_s, blocked_s / copy_s, measured.first_blocked_s,
+      measured.first_blocked_s / copy_s, save_s, megabytes / save_s, plain_s, megabytes / plain_s,
+      plain_s / save_s);
   if (flags.steps > 0)
     std::cout << fmt::format(
         "{} steps with {} saves ({} left out): {:+.1f} %, {:.2f} s of training a save\n",
@@ -87,6 +92,8 @@ void add_bench_checkpoint(CLI::App& bench, cli::Session& session) {
   command->add_option("--device", flags->device, "auto, cuda or cpu");
   command->add_option("--threads", flags->threads, "Threads (0: automatic)")
       ->check(CLI::NonNegativeNumber);
+  command->add_flag("!--unprepared", flags->prepare,
+                    "The first save allocates its memory itself, as in a run of one step");
   command->callback([&session, flags] {
     session.run = [&session, flags] { return bench_checkpoint(session, *flags); };
   });

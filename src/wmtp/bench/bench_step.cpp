@@ -45,6 +45,7 @@ nlohmann::ordered_json report_of(const StepFlags& flags, StepBench& bench, const
   if (!measured.over_uniform.empty()) fields["over_uniform"] = median(measured.over_uniform);
   if (const auto& lora = bench.options().transformer.lora) {
     fields["lora_rank"] = lora->rank;
+    fields["lora_targets"] = lora->targets;
     fields["trained_params"] = model::lora_parameters(bench.options().model, *lora);
   }
   if (device.is_cuda()) {
@@ -168,9 +169,14 @@ void add_bench_step(CLI::App& bench, cli::Session& session) {
       ->check(CLI::Range(0, 16));
   command
       ->add_option("--lora", flags->lora_rank,
-                   "Train adapters of this rank on the attention projections (0: all weights)")
+                   "Train adapters of this rank instead of all weights (0: all weights)")
       ->check(CLI::Range(0, 1024))
       ->type_name("RANK");
+  command
+      ->add_option("--lora-targets", flags->lora_targets,
+                   "Projections with adapters; default: q_proj,k_proj,v_proj,o_proj")
+      ->delimiter(',')
+      ->type_name("NAMES");
   command->add_option("--accumulation", flags->accumulation, "Micro-batches of a step")
       ->check(CLI::PositiveNumber);
   command->add_option("--device", flags->device, "auto, cuda or cpu");

@@ -11,11 +11,13 @@ namespace wmtp::bench {
 struct CheckpointFlags {
   std::string preset = "small", out, device = "cpu";
   int rounds = 5, turns = 3, steps = 40, every = 40, batch = 1, seq = 128, threads = 0;
+  bool prepare = true;  // memory for the first copy
 };
 
 struct SaveTimes {
   std::vector<double> memcpy_s, blocked_s, plain_s, save_s, writer_s;
   std::vector<double> calm_s, saving_s;  // of each turn
+  double first_blocked_s = 0;
   int num_saves = 0, num_left_out = 0;
   std::size_t bytes = 0;
 

@@ -41,8 +41,9 @@ model::Recompute recompute_from_name(const std::string& name) {
 
 std::optional<model::LoraConfig> lora_of(const StepFlags& flags, const model::ModelConfig& config) {
   if (flags.lora_rank == 0) return std::nullopt;
-  model::LoraConfig lora;  // the four attention projections of every block
+  model::LoraConfig lora;
   lora.rank = flags.lora_rank;
+  lora.targets = flags.lora_targets;
   lora.alpha = 2.0 * flags.lora_rank;
   return model::checked(std::move(lora), config);
 }

@@ -20,6 +20,7 @@ struct StepFlags {
   StageFlags stage;
   int batch = 4, seq = 512, steps = 10, warm = 2, heads = 0, accumulation = 1, threads = 0;
   int lora_rank = 0;  // 0: every parameter is trained
+  std::vector<std::string> lora_targets{"q_proj", "k_proj", "v_proj", "o_proj"};
   double learning_rate = 1e-5, memory_gib = 0;
   bool shared_gpu = false, repeat_batch = false, offload = false, beside_uniform = false;
   bool expect = false;  // also what `wmtp plan` expects

@@ -12,9 +12,13 @@ void linear(const Tensor& x_NI, const Tensor& weight_OI, const Tensor& y_NO) {
   at::mm_out(y, x_NI, weight_OI.t());
 }
 
-void linear_backward_input(const Tensor& dy_NO, const Tensor& weight_OI, const Tensor& dx_NI) {
+void linear_backward_input(const Tensor& dy_NO, const Tensor& weight_OI, const Tensor& dx_NI,
+                           double alpha) {
   Tensor dx = dx_NI;
-  at::mm_out(dx, dy_NO, weight_OI);
+  if (alpha == 1)
+    at::mm_out(dx, dy_NO, weight_OI);
+  else
+    at::addmm_out(dx, dx, dy_NO, weight_OI, 0, alpha);  // beta 0: what lies in dx is not read
 }
 
 void linear_backward_weight(const Tensor& dy_NO, const Tensor& x_NI, const Tensor& dweight_OI,

@@ -6,8 +6,8 @@
 namespace wmtp::kernels {
 
 void linear(const Tensor& x_NI, const Tensor& weight_OI, const Tensor& y_NO);  // y  = x W^T
-void linear_backward_input(const Tensor& dy_NO, const Tensor& weight_OI,
-                           const Tensor& dx_NI);  // dx = dy W
+void linear_backward_input(const Tensor& dy_NO, const Tensor& weight_OI, const Tensor& dx_NI,
+                           double alpha = 1);  // dx = alpha dy W
 // How a weight's gradient takes a product. `adds` off: what dW holds is never read, so that the
 // first product of a step needs no zeroed dW.
 struct GradientWrite {
@@ -21,6 +21,6 @@ void linear_backward_weight(const Tensor& dy_NO, const Tensor& x_NI, const Tenso
 // y += alpha x W^T and dx += alpha dy W: the low-rank paths beside a frozen weight.
 void linear_add(const Tensor& x_NI, const Tensor& weight_OI, const Tensor& y_NO, double alpha);
 void linear_backward_input_add(const Tensor& dy_NO, const Tensor& weight_OI, const Tensor& dx_NI,
-                               double alpha);
+                               double alpha = 1);
 
 }  // namespace wmtp::kernels

@@ -13,57 +13,110 @@ namespace {
 
 struct Target {
   std::string_view module, name;
-  Projection* projection;
-  std::int64_t inputs, outputs, first_output;
-  bool after_attention;
+  std::int64_t outputs;
 };
 
-std::array<Target, 7> targets_of(const ModelConfig& c, BlockParams& params) {
+// Projections that lie in one matrix read one input.
+struct Targets {
+  Projection* projection;
+  std::int64_t inputs;
+  bool after_attention;
+  std::vector<Target> parts;  // in the order of their outputs
+};
+
+std::array<Targets, 4> targets_of(const ModelConfig& c, BlockParams& params) {
   const std::int64_t q = c.num_heads * c.head_dim, kv = c.num_kv_heads * c.head_dim, d = c.dim,
                      f = c.ffn_dim;
-  return {{{"self_attn", "q_proj", &params.qkv, d, q, 0, false},
-           {"self_attn", "k_proj", &params.qkv, d, kv, q, false},
-           {"self_attn", "v_proj", &params.qkv, d, kv, q + kv, false},
-           {"self_attn", "o_proj", &params.o, q, d, 0, true},
-           {"mlp", "gate_proj", &params.gate_up, d, f, 0, true},
-           {"mlp", "up_proj", &params.gate_up, d, f, f, true},
-           {"mlp", "down_proj", &params.down, f, d, 0, true}}};
+  return {{{&params.qkv,
+            d,
+            false,
+            {{"self_attn", "q_proj", q}, {"self_attn", "k_proj", kv}, {"self_attn", "v_proj", kv}}},
+           {&params.o, q, true, {{"self_attn", "o_proj", d}}},
+           {&params.gate_up, d, true, {{"mlp", "gate_proj", f}, {"mlp", "up_proj", f}}},
+           {&params.down, f, true, {{"mlp", "down_proj", d}}}}};
 }
 
-std::string module_of(const AdapterSource& source, const Target& target) {
-  return fmt::format("{}.{}.{}", source.block, target.module, target.name);
+// Walks the adapters' part of a unit's buffer and its gradient in step.
+class AdapterReader {
+ public:
+  AdapterReader(const Tensor& trained, const Tensor& grad) : trained_(trained), grad_(grad) {}
+
+  std::pair<Tensor, Tensor> matrix(std::int64_t rows, std::int64_t columns) {
+    auto view = [&](const Tensor& flat) {
+      return flat.defined() ? flat.narrow(0, at_, rows * columns).view({rows, columns}) : Tensor();
+    };
+    std::pair<Tensor, Tensor> views{view(trained_), view(grad_)};
+    at_ += rows * columns;
+    return views;
+  }
+
+ private:
+  Tensor trained_, grad_;
+  std::int64_t at_ = 0;
+};
+
+struct Adapted {
+  std::string module;
+  std::int64_t outputs, first_output, rank;
+  double scale;
+};
+
+std::vector<Adapted> adapted_parts(const AdapterSource& source, const Targets& targets) {
+  std::vector<Adapted> adapted;
+  std::int64_t first_output = 0;
+  for (const Target& target : targets.parts) {
+    const std::string name = fmt::format("{}.{}.{}", source.block, target.module, target.name);
+    const auto& wanted = source.lora->targets;
+    if (std::ranges::find(wanted, target.name) != wanted.end())
+      if (const std::optional<LoraModule> module = source.lora->adapter_of(name))
+        adapted.push_back(
+            {name, target.outputs, first_output, module->rank, source.lora->scale(*module)});
+    first_output += target.outputs;
+  }
+  return adapted;
 }
 
-kernels::DropoutMask mask_of(const AdapterSource& source, const Target& target) {
-  return draw_mask(*source.dropout, source.lora->dropout, module_of(source, target),
-                   target.after_attention ? source.rows_M : Tensor());
+// Every adapter on its own: with dropout each draws an input of its own.
+std::vector<AdapterGroup> with_masks(const AdapterSource& source, const Targets& targets,
+                                     const std::vector<Adapted>& adapted,
+                                     const AdapterGroup& together) {
+  std::vector<AdapterGroup> groups;
+  std::int64_t first_rank = 0;
+  for (std::size_t i = 0; i < adapted.size(); ++i) {
+    const std::int64_t rank = adapted[i].rank;
+    auto rows = [&](const Tensor& all_SI) {
+      return all_SI.defined() ? all_SI.narrow(0, first_rank, rank) : Tensor();
+    };
+    groups.push_back({rows(together.a_SI),
+                      rows(together.da_SI),
+                      draw_mask(*source.dropout, source.lora->dropout, adapted[i].module,
+                                targets.after_attention ? source.rows_M : Tensor()),
+                      {together.adapters[i]}});
+    first_rank += rank;
+  }
+  return groups;
 }
 
 }  // namespace
 
 void attach_adapters(const AdapterSource& source, BlockParams& params) {
   if (!source.buffers.frozen.defined() || !source.buffers.trained.defined()) return;
-  std::int64_t at = 0;
-  auto take = [&](std::int64_t rows, std::int64_t columns) {
-    auto view = [&](const Tensor& flat) {
-      return flat.defined() ? flat.narrow(0, at, rows * columns).view({rows, columns}) : Tensor();
-    };
-    std::pair<Tensor, Tensor> views{view(source.buffers.trained), view(source.grad)};
-    at += rows * columns;
-    return views;
-  };
-  for (const Target& target : targets_of(*source.config, params)) {
-    if (std::ranges::find(source.lora->targets, target.name) == source.lora->targets.end())
-      continue;
-    const std::optional<LoraModule> module = source.lora->adapter_of(module_of(source, target));
-    if (!module) continue;
-    Adapter adapter;
-    std::tie(adapter.a_RI, adapter.da_RI) = take(module->rank, target.inputs);
-    std::tie(adapter.b_OR, adapter.db_OR) = take(target.outputs, module->rank);
-    adapter.scale = source.lora->scale(*module);
-    adapter.first_output = target.first_output;
-    if (source.dropout && source.lora->dropout > 0) adapter.mask = mask_of(source, target);
-    target.projection->adapters.push_back(std::move(adapter));
+  AdapterReader reader(source.buffers.trained, source.grad);
+  for (const Targets& targets : targets_of(*source.config, params)) {
+    const std::vector<Adapted> adapted = adapted_parts(source, targets);
+    if (adapted.empty()) continue;
+    std::int64_t ranks = 0;
+    for (const Adapted& part : adapted) ranks += part.rank;
+    AdapterGroup group;
+    std::tie(group.a_SI, group.da_SI) = reader.matrix(ranks, targets.inputs);
+    for (const Adapted& part : adapted) {
+      auto [b_OR, db_OR] = reader.matrix(part.outputs, part.rank);
+      group.adapters.push_back({b_OR, db_OR, part.scale, part.first_output});
+    }
+    if (source.dropout && source.lora->dropout > 0)
+      targets.projection->groups = with_masks(source, targets, adapted, group);
+    else
+      targets.projection->groups = {std::move(group)};
   }
 }
 

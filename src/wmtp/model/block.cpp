@@ -53,12 +53,19 @@ Qkv split_heads(const kernels::HeadShape& heads, const Tensor& qkv_NC, const Ten
           qkv_NC.narrow(1, q_width + kv_width, kv_width).view({n, heads.num_kv_heads, e})};
 }
 
+// Of products whose weight is frozen and has no adapter.
+void drop_unread_inputs(const BlockParams& params, BlockActivations& kept) {
+  if (!reads_input(params.qkv)) kept.a_ND = Tensor();
+  if (!reads_input(params.gate_up)) kept.m_MD = Tensor();
+  if (!reads_input(params.down)) kept.product_MF = Tensor();
+}
+
 }  // namespace
 
-void Block::run(const BlockParams& params, const ResidualStream& in, const BlockContext& context,
-                BlockActivations& all, Tensor& down_MD) const {
-  all.x_ND = normalise(in, params.input_norm, shape_.norm_eps, all.a_ND, all.rstd_in_N);
-  all.qkv_NC = model::forward(params.qkv, all.a_ND);
+// q and k become rotated, in place or, with a q/k norm, in a buffer of their own: the norm's
+// backward reads its input.
+void Block::rotate_heads(const BlockParams& params, const BlockContext& context,
+                         BlockActivations& all) const {
   if (shape_.qk_norm) {
     const auto& heads = shape_.heads;
     const std::int64_t n = all.qkv_NC.size(0), num_qk = heads.num_heads + heads.num_kv_heads;
@@ -73,6 +80,13 @@ void Block::run(const BlockParams& params, const ResidualStream& in, const Block
                  .eps = shape_.norm_eps,
                  .qk_out = all.qk_NC,
                  .qk_rstd = all.qk_rstd});
+}
+
+void Block::run(const BlockParams& params, const ResidualStream& in, const BlockContext& context,
+                BlockActivations& all, Tensor& down_MD) const {
+  all.x_ND = normalise(in, params.input_norm, shape_.norm_eps, all.a_ND, all.rstd_in_N);
+  all.qkv_NC = model::forward(params.qkv, all.a_ND);
+  rotate_heads(params, context, all);
   const Qkv qkv = split_heads(shape_.heads, all.qkv_NC, all.qk_NC);
   all.attention =
       kernels::attention(qkv.q_NHE, qkv.k_NGE, qkv.v_NGE, *context.documents, context.attention);
@@ -103,7 +117,11 @@ BlockOutput Block::forward(const BlockParams& params, const ResidualStream& in,
     return out;
   }
   out.kept = std::move(all);
-  if (level == Recompute::light) out.kept.a_ND = out.kept.m_MD = out.kept.product_MF = Tensor();
+  if (level == Recompute::light) {
+    out.kept.a_ND = out.kept.m_MD = out.kept.product_MF = Tensor();
+    out.kept.qk_NC = out.kept.qk_rstd = Tensor();
+  }
+  drop_unread_inputs(params, out.kept);
   return out;
 }
 
@@ -114,6 +132,7 @@ Tensor Block::backward(const BlockParams& params, BlockActivations kept, Tensor 
     const ResidualStream in{kept.x_ND, Tensor()};
     Tensor down_MD;
     run(params, in, context, kept, down_MD);
+    drop_unread_inputs(params, kept);
   }
   const Tensor dmid_MD = mlp_backward(params, kept, dy_MD);
   const Tensor attention_out_NK = kept.attention.out_NHE.flatten(1);
@@ -138,7 +157,7 @@ Tensor Block::backward(const BlockParams& params, BlockActivations kept, Tensor 
 // dy_MD becomes the gradient of x'.
 Tensor Block::mlp_backward(const BlockParams& params, BlockActivations& kept,
                            const Tensor& dy_MD) const {
-  if (!kept.m_MD.defined()) {
+  if (!kept.m_MD.defined() && reads_input(params.gate_up)) {
     kept.m_MD = at::empty_like(kept.mid_MD);
     kernels::rms_norm({.x_ND = kept.mid_MD,
                        .delta_ND = {},
@@ -148,7 +167,7 @@ Tensor Block::mlp_backward(const BlockParams& params, BlockActivations& kept,
                        .out_ND = kept.m_MD,
                        .rstd_N = kept.rstd_mid_M});
   }
-  if (!kept.product_MF.defined()) {
+  if (!kept.product_MF.defined() && reads_input(params.down)) {
     kept.product_MF =
         at::empty({kept.gate_up.size(0), kept.gate_up.size(1) / 2}, kept.gate_up.options());
     kernels::swiglu(kept.gate_up, kept.product_MF);
@@ -170,6 +189,7 @@ Tensor Block::mlp_backward(const BlockParams& params, BlockActivations& kept,
 // Returns the gradient of a = RMSNorm(x).
 Tensor Block::attention_backward(const BlockParams& params, BlockActivations& kept,
                                  const Tensor& do_NK, const BlockContext& context) const {
+  if (shape_.qk_norm && !kept.qk_NC.defined()) rotate_heads(params, context, kept);
   const Qkv qkv = split_heads(shape_.heads, kept.qkv_NC, kept.qk_NC);
   const auto grads =
       kernels::attention_backward({.dout_NHE = do_NK.view(kept.attention.out_NHE.sizes()),
@@ -192,7 +212,7 @@ Tensor Block::attention_backward(const BlockParams& params, BlockActivations& ke
                           .dqkv_NC = dqkv_NC,
                           .dq_weight_E = params.q_norm.dweight,
                           .dk_weight_E = params.k_norm.dweight});
-  if (!kept.a_ND.defined()) {
+  if (!kept.a_ND.defined() && reads_input(params.qkv)) {
     kept.a_ND = at::empty_like(kept.x_ND);
     kernels::rms_norm({.x_ND = kept.x_ND,
                        .delta_ND = {},

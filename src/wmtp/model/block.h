@@ -14,8 +14,9 @@
 
 namespace wmtp::model {
 
-// none: keep all; light: recompute norms and SwiGLU, never a GEMM; block: keep the block's input
-// only.
+// none: keep all that the backward reads; light: recompute norms, what a q/k norm is followed by,
+// and SwiGLU, never a GEMM; block: keep the block's input only. None of them keeps or recomputes
+// what only the gradient of a frozen matrix would read.
 enum class Recompute { none, light, block };
 
 struct BlockShape {
@@ -82,6 +83,8 @@ class Block {
  private:
   void run(const BlockParams& params, const ResidualStream& in, const BlockContext& context,
            BlockActivations& all, Tensor& down_MD) const;
+  void rotate_heads(const BlockParams& params, const BlockContext& context,
+                    BlockActivations& all) const;
   Tensor mlp_backward(const BlockParams& params, BlockActivations& kept, const Tensor& dy_MD) const;
   Tensor attention_backward(const BlockParams& params, BlockActivations& kept, const Tensor& do_NK,
                             const BlockContext& context) const;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 
 #include "wmtp/core/error.h"
 #include "wmtp/model/weight_names.h"
@@ -21,6 +22,13 @@ std::string_view projection_of(std::string_view name) {
   if (!name.ends_with("_proj.weight")) return {};
   name.remove_suffix(std::string_view(".weight").size());
   return name.substr(name.rfind('.') + 1);
+}
+
+// Which of a block's four inputs the projection reads.
+int input_of(std::string_view projection) {
+  if (projection == "down_proj") return 3;
+  if (projection == "gate_proj" || projection == "up_proj") return 2;
+  return projection == "o_proj" ? 1 : 0;
 }
 
 void check_module(const LoraModule& module, const std::string& whose) {
@@ -93,7 +101,7 @@ std::vector<layout::UnitSpec> lora_units(const ModelConfig& config, const LoraCo
   for (std::size_t u = 0; u < units.size(); ++u) {
     const LoraRole role = lora_role(config, lora, u);
     if (role == LoraRole::whole) continue;
-    std::vector<layout::ParamSpec> adapters;
+    std::array<std::vector<layout::ParamSpec>, 4> a, b;  // by input
     for (layout::ParamSpec& param : units[u].params) {
       param.trained = false;
       const std::string_view projection = projection_of(param.name);
@@ -104,10 +112,13 @@ std::vector<layout::UnitSpec> lora_units(const ModelConfig& config, const LoraCo
           param.name.substr(0, param.name.size() - std::string_view(".weight").size());
       const std::optional<LoraModule> adapter = lora.adapter_of(module);
       if (!adapter) continue;
-      adapters.push_back({module + ".lora_A.weight", {adapter->rank, param.shape[1]}});
-      adapters.push_back({module + ".lora_B.weight", {param.shape[0], adapter->rank}});
+      const auto input = static_cast<std::size_t>(input_of(projection));
+      a[input].push_back({module + ".lora_A.weight", {adapter->rank, param.shape[1]}});
+      b[input].push_back({module + ".lora_B.weight", {param.shape[0], adapter->rank}});
     }
-    for (layout::ParamSpec& adapter : adapters) units[u].params.push_back(std::move(adapter));
+    for (std::size_t input = 0; input < a.size(); ++input)
+      for (auto* adapters : {&a[input], &b[input]})
+        std::ranges::move(*adapters, std::back_inserter(units[u].params));
   }
   return units;
 }

@@ -52,8 +52,9 @@ LoraConfig checked(LoraConfig lora, const ModelConfig& config);
 enum class LoraRole { frozen, adapted, whole };
 LoraRole lora_role(const ModelConfig& config, const LoraConfig& lora, std::size_t unit);
 
-// model_units with the base frozen and the adapters behind it: per target A, then B, in the order
-// of the block.
+// model_units with the base frozen and the adapters behind it. Of targets that read the same input
+// (q|k|v, o, gate|up, down) first every A, then every B, in the order of the block: their A are one
+// contiguous matrix.
 std::vector<layout::UnitSpec> lora_units(const ModelConfig& config, const LoraConfig& lora);
 std::int64_t lora_parameters(const ModelConfig& config, const LoraConfig& lora);
 

@@ -8,43 +8,64 @@
 namespace wmtp::model {
 namespace {
 
-// The adapter's input; redrawn in the backward rather than kept.
-Tensor dropped(const Adapter& adapter, const Tensor& x_NI) {
-  if (!adapter.mask) return x_NI;
+// The adapters' input; redrawn in the backward rather than kept.
+Tensor dropped(const AdapterGroup& group, const Tensor& x_NI) {
+  if (!group.mask) return x_NI;
   Tensor out_NI = at::empty_like(x_NI);
-  kernels::dropout(x_NI, *adapter.mask, out_NI);
+  kernels::dropout(x_NI, *group.mask, out_NI);
   return out_NI;
 }
 
-Tensor outputs_of(const Adapter& adapter, const Tensor& y_NO) {
-  return y_NO.narrow(1, adapter.first_output, adapter.b_OR.size(0));
+Tensor low_rank(const AdapterGroup& group, const Tensor& input_NI) {
+  Tensor u_NS = at::empty({input_NI.size(0), group.a_SI.size(0)}, input_NI.options());
+  kernels::linear(input_NI, group.a_SI, u_NS);
+  return u_NS;
 }
 
-Tensor low_rank(const Adapter& adapter, const Tensor& input_NI) {
-  Tensor u_NR = at::empty({input_NI.size(0), adapter.a_RI.size(0)}, input_NI.options());
-  kernels::linear(input_NI, adapter.a_RI, u_NR);
-  return u_NR;
-}
-
-void add_backward(const Adapter& adapter, bool adds, const Tensor& x_NI, const Tensor& dy_NO,
-                  const Tensor& dx_NI) {
-  const Tensor dy_part = outputs_of(adapter, dy_NO);
-  const Tensor input_NI = dropped(adapter, x_NI);
-  Tensor du_NR = at::empty({dy_NO.size(0), adapter.a_RI.size(0)}, dy_NO.options());
-  kernels::linear_backward_input(dy_part, adapter.b_OR, du_NR);
-  if (adapter.db_OR.defined()) {
-    const kernels::GradientWrite write{.adds = adds, .alpha = adapter.scale};
-    kernels::linear_backward_weight(dy_part, low_rank(adapter, input_NI), adapter.db_OR, write);
-    kernels::linear_backward_weight(du_NR, input_NI, adapter.da_RI, write);
+// Each adapter with its outputs of y and its columns of u.
+template <class Visit>
+void for_each_adapter(const AdapterGroup& group, const Tensor& y_NO, const Tensor& u_NS,
+                      Visit visit) {
+  std::int64_t first_rank = 0;
+  for (const Adapter& adapter : group.adapters) {
+    const std::int64_t outputs = adapter.b_OR.size(0), rank = adapter.b_OR.size(1);
+    visit(adapter, y_NO.narrow(1, adapter.first_output, outputs), u_NS.narrow(1, first_rank, rank));
+    first_rank += rank;
   }
-  if (!adapter.mask) {
-    kernels::linear_backward_input_add(du_NR, adapter.a_RI, dx_NI, adapter.scale);
+}
+
+void add_forward(const AdapterGroup& group, const Tensor& x_NI, const Tensor& y_NO) {
+  for_each_adapter(group, y_NO, low_rank(group, dropped(group, x_NI)),
+                   [](const Adapter& adapter, const Tensor& y_part, const Tensor& u_NR) {
+                     kernels::linear_add(u_NR, adapter.b_OR, y_part, adapter.scale);
+                   });
+}
+
+// du holds the scales, which may differ within the group: dA and dx are then plain products.
+void add_backward(const AdapterGroup& group, bool adds, const Tensor& x_NI, const Tensor& dy_NO,
+                  const Tensor& dx_NI) {
+  const Tensor input_NI = dropped(group, x_NI);
+  Tensor du_NS = at::empty({dy_NO.size(0), group.a_SI.size(0)}, dy_NO.options());
+  for_each_adapter(group, dy_NO, du_NS,
+                   [](const Adapter& adapter, const Tensor& dy_part, const Tensor& du_NR) {
+                     kernels::linear_backward_input(dy_part, adapter.b_OR, du_NR, adapter.scale);
+                   });
+  if (group.da_SI.defined()) {
+    for_each_adapter(group, dy_NO, low_rank(group, input_NI),
+                     [&](const Adapter& adapter, const Tensor& dy_part, const Tensor& u_NR) {
+                       kernels::linear_backward_weight(dy_part, u_NR, adapter.db_OR,
+                                                       {.adds = adds, .alpha = adapter.scale});
+                     });
+    kernels::linear_backward_weight(du_NS, input_NI, group.da_SI, {.adds = adds});
+  }
+  if (!group.mask) {
+    kernels::linear_backward_input_add(du_NS, group.a_SI, dx_NI);
     return;
   }
   Tensor dinput_NI = at::empty_like(dx_NI);
-  kernels::linear_backward_input(du_NR, adapter.a_RI, dinput_NI);
-  kernels::dropout(dinput_NI, *adapter.mask, dinput_NI);
-  dx_NI.add_(dinput_NI, adapter.scale);
+  kernels::linear_backward_input(du_NS, group.a_SI, dinput_NI);
+  kernels::dropout(dinput_NI, *group.mask, dinput_NI);
+  dx_NI.add_(dinput_NI);
 }
 
 }  // namespace
@@ -52,10 +73,12 @@ void add_backward(const Adapter& adapter, bool adds, const Tensor& x_NI, const T
 Tensor forward(const Projection& projection, const Tensor& x_NI) {
   Tensor y_NO = at::empty({x_NI.size(0), projection.weight_OI.size(0)}, x_NI.options());
   kernels::linear(x_NI, projection.weight_OI, y_NO);
-  for (const Adapter& adapter : projection.adapters)
-    kernels::linear_add(low_rank(adapter, dropped(adapter, x_NI)), adapter.b_OR,
-                        outputs_of(adapter, y_NO), adapter.scale);
+  for (const AdapterGroup& group : projection.groups) add_forward(group, x_NI, y_NO);
   return y_NO;
+}
+
+bool reads_input(const Projection& projection) {
+  return !projection.frozen || !projection.groups.empty();
 }
 
 Tensor backward(const Projection& projection, const Tensor& x_NI, const Tensor& dy_NO) {
@@ -63,8 +86,8 @@ Tensor backward(const Projection& projection, const Tensor& x_NI, const Tensor& 
     kernels::linear_backward_weight(dy_NO, x_NI, projection.dweight_OI, {.adds = projection.adds});
   Tensor dx_NI = at::empty({dy_NO.size(0), projection.weight_OI.size(1)}, dy_NO.options());
   kernels::linear_backward_input(dy_NO, projection.weight_OI, dx_NI);
-  for (const Adapter& adapter : projection.adapters)
-    add_backward(adapter, projection.adds, x_NI, dy_NO, dx_NI);
+  for (const AdapterGroup& group : projection.groups)
+    add_backward(group, projection.adds, x_NI, dy_NO, dx_NI);
   return dx_NI;
 }
 

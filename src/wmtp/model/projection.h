@@ -1,6 +1,8 @@
 // One linear map of a block, y = x W^T, as the forward and backward of the block call it. W may
 // hold several projections one below the other (q|k|v, gate|up): one GEMM. LoRA adapters add s
-// dropout(x) A^T B^T to the outputs of their own projection. N rows, I inputs, O outputs, R rank.
+// dropout(x) A^T B^T to the outputs of their own projection; those that read the same input have
+// their A one below the other too. N rows, I inputs, O outputs, R rank of one adapter, S of a
+// group.
 #pragma once
 #include <optional>
 #include <vector>
@@ -11,22 +13,32 @@
 namespace wmtp::model {
 
 struct Adapter {
-  Tensor a_RI, b_OR;
-  Tensor da_RI, db_OR;  // where the gradients go; undefined: no backward pass
+  Tensor b_OR;
+  Tensor db_OR;  // where the gradient goes; undefined: no backward pass
   double scale = 1;
-  std::int64_t first_output = 0;             // of the fused matrix
-  std::optional<kernels::DropoutMask> mask;  // on the adapter's input
+  std::int64_t first_output = 0;  // of the fused matrix
+};
+
+// Adapters of one input: x A^T, dA and dx are one product for all of them.
+struct AdapterGroup {
+  Tensor a_SI;                               // in the order of `adapters`
+  Tensor da_SI;                              // as db_OR
+  std::optional<kernels::DropoutMask> mask;  // on the input
+  std::vector<Adapter> adapters;
 };
 
 struct Projection {
   Tensor weight_OI;
   Tensor dweight_OI;  // where the gradient goes; undefined: frozen, or no backward pass
-  std::vector<Adapter> adapters;
+  bool frozen = false;
+  std::vector<AdapterGroup> groups = {};  // one; with dropout one for each adapter
   bool adds = true;  // to the gradients' places, the adapters' too; off: they hold nothing yet
 };
 
 Tensor forward(const Projection& projection, const Tensor& x_NI);
-// Adds (or writes) dW, dA, dB and returns dx.
+// Whether a backward pass reads x: for the gradient of W or of adapters.
+bool reads_input(const Projection& projection);
+// Adds (or writes) dW, dA, dB and returns dx. REQUIRES x where it is read.
 Tensor backward(const Projection& projection, const Tensor& x_NI, const Tensor& dy_NO);
 
 }  // namespace wmtp::model

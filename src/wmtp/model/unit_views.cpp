@@ -9,8 +9,9 @@ namespace {
 class FlatReader {
  public:
   FlatReader(const UnitBuffers& buffers, const Tensor& grad)
-      : weights_(buffers.frozen.defined() ? buffers.frozen : buffers.trained),
-        grad_(buffers.frozen.defined() ? Tensor() : grad) {}
+      : is_frozen_(buffers.frozen.defined()),
+        weights_(is_frozen_ ? buffers.frozen : buffers.trained),
+        grad_(is_frozen_ ? Tensor() : grad) {}
 
   Projection matrix(std::int64_t rows, std::int64_t columns) {
     const std::int64_t begin = advance(rows * columns);
@@ -18,7 +19,7 @@ class FlatReader {
       return flat.defined() ? flat.narrow(0, begin, rows * columns).view({rows, columns})
                             : Tensor();
     };
-    return {.weight_OI = view(weights_), .dweight_OI = view(grad_), .adapters = {}, .adds = true};
+    return {view(weights_), view(grad_), is_frozen_};
   }
 
   NormWeight vector(std::int64_t size) {
@@ -40,6 +41,7 @@ class FlatReader {
     return begin;
   }
 
+  bool is_frozen_;
   Tensor weights_, grad_;
   std::int64_t at_ = 0;
 };

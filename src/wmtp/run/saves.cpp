@@ -33,6 +33,10 @@ void Saves::begin(std::int64_t step) {
   publish_progress(step);
 }
 
+void Saves::prepare(training::TrainableModel& model, const std::optional<std::int64_t>& next_step) {
+  if (next_step || options_.minutes) checkpointer_.prepare(model);
+}
+
 std::optional<double> Saves::seconds_to_timed() const {
   if (!options_.minutes) return std::nullopt;
   return *options_.minutes * 60 - seconds_since(last_save_);

@@ -31,6 +31,8 @@ class Saves {
 
   // The run goes on from a checkpoint of its own folder, whose pointers a kill may have left out.
   void resumed(std::int64_t step, const std::optional<BestRecord>& best);
+  // As Checkpointer::prepare, if a save is planned: by time, or for `next_step`.
+  void prepare(training::TrainableModel& model, const std::optional<std::int64_t>& next_step);
   void begin(std::int64_t step);  // training begins with this step: publishes it, starts the clock
   bool is_time() const;           // save_every_minutes have passed since the last save
   std::optional<double> seconds_to_timed() const;  // until they will have; nothing without them

@@ -148,7 +148,10 @@ RunEnd Trainer::run(RunReport* report, const RunRequests& requests) {
     profile_.begin(state_.step + 1);
     if (!run_step(reader, requests)) break;
     profile_.end(state_.step, session_);
-    if (!order_checked) session_.check_order();
+    if (!order_checked) {
+      session_.check_order();
+      saves_->prepare(*model_, remaining_.next_save({state_.step, run_samples()}, num_steps_));
+    }
     order_checked = true;
     read_pending(/*keep=*/1, report);
     const std::int64_t every = config_.distributed.state_check_every;

@@ -68,15 +68,15 @@ Json lora_linear(const Json& in) {
   const Tensor weight = tensor(in.at("W")), a = tensor(in.at("A")), b = tensor(in.at("B"));
   const Tensor x = tensor(in.at("x")), dy = tensor(in.at("upstream_grad"));
   const double scale = number(in.at("alpha")) / static_cast<double>(a.size(0));
-  model::Projection projection{weight, {}, {}};
-  projection.adapters.push_back(
-      {a, b, at::zeros_like(a), at::zeros_like(b), scale, 0, std::nullopt});
+  const model::AdapterGroup group{
+      a, at::zeros_like(a), std::nullopt, {{b, at::zeros_like(b), scale, 0}}};
+  const model::Projection projection{weight, {}, true, {group}};
   const Tensor x_NI = x.reshape({-1, x.size(-1)}), dy_NO = dy.reshape({-1, dy.size(-1)});
   const Tensor y = model::forward(projection, x_NI);
   const Tensor dx = model::backward(projection, x_NI, dy_NO);
   return {{"y", to_json(y.view(with_last(x, {weight.size(0)})))},
-          {"dA", to_json(projection.adapters[0].da_RI)},
-          {"dB", to_json(projection.adapters[0].db_OR)},
+          {"dA", to_json(group.da_SI)},
+          {"dB", to_json(group.adapters[0].db_OR)},
           {"dx", to_json(dx.view(x.sizes()))},
           {"merged", to_json(model::merged(weight, a, b, scale))}};
 }

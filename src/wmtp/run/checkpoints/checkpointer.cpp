@@ -27,8 +27,9 @@
 // The training thread waits for the writer in wait() only: before it stages, because the arena
 // holds the bytes that are being written, and after it where the caller asks for a committed save
 // or the state was borrowed instead of copied. The writer never waits for the training thread.
-// While job_ is set the writer owns it: the training thread only asks under the mutex whether it is
-// there.
+// A third thread lives only between prepare() and the first save: it makes the arena's memory
+// ready, and nobody else looks at the arena until stage() has joined it. While job_ is set the
+// writer owns it: the training thread only asks under the mutex whether it is there.
 //
 // Slow storage is no hang and hung storage is one: the calls that the saver makes between blocks
 // are counted, and wait() turns each new count into progress of the watchdog's section. A failed
@@ -103,6 +104,14 @@ bool Checkpointer::any_rank(bool mine) {
   return count.item<double>() > 0;
 }
 
+std::int64_t Checkpointer::copy_budget() const {
+  return available_host_bytes() / session_.launch().local_world;
+}
+
+void Checkpointer::prepare(training::TrainableModel& model) {
+  arena_.prepare(state_pieces(model, !options_.lora_only), copy_budget());
+}
+
 void Checkpointer::save(training::TrainableModel& model, const SavedState& state, SaveMarks marks,
                         bool wait_for_it, std::function<void()> before_commit) {
   const auto begun = Clock::now();
@@ -110,7 +119,7 @@ void Checkpointer::save(training::TrainableModel& model, const SavedState& state
   Job job;
   checkpoint::SaveRequest& request = job.request;
   try {
-    const auto budget = available_host_bytes() / session_.launch().local_world;
+    const std::int64_t budget = copy_budget();
     const auto staged = arena_.stage(state_pieces(model, !options_.lora_only), budget);
     if (staged == StagingArena::Staged::borrowed) {
       wait_for_it = true;

@@ -44,11 +44,6 @@ struct CheckpointOptions {
   std::shared_ptr<CheckpointUploads> uploads;  // on rank 0; null: nothing goes up
 };
 
-// Which pointers a save moves besides `latest`.
-struct SaveMarks {
-  bool best = false, final = false;
-};
-
 class Checkpointer {
  public:
   // COLLECTIVE, BLOCKS. Rank 0 clears what killed runs left and records the start (Error internal
@@ -63,6 +58,9 @@ class Checkpointer {
 
   // COLLECTIVE. Whether the writers of all ranks have ended.
   bool is_idle();
+  // Makes memory for the first save's copy ready, beside the steps that follow. To be called once
+  // the first step has taken what steps take: what is left then is what a save may have.
+  void prepare(training::TrainableModel& model);
   // COLLECTIVE, BLOCKS while the writer is busy. Copies the state and returns; with `async` off,
   // `wait`, or too little host memory for the copy, only once it is committed. A failure is told by
   // outcomes(). The writer calls `before_commit`, which may be empty, before it commits.
@@ -97,6 +95,7 @@ class Checkpointer {
   SaveOutcome run(Job& job);
   void after_commit(const Job& job);
   bool move_pointer(checkpoint::Pointer pointer, std::int64_t step);
+  std::int64_t copy_budget() const;  // host memory that this rank's copy may take
 
   CheckpointOptions options_;
   comm::ProcessGroupSession& session_;

@@ -1,9 +1,14 @@
-// How a save ended.
+// What a save marks, and how it ended.
 #pragma once
 #include <cstdint>
 #include <string>
 
 namespace wmtp::run {
+
+// Which pointers a save moves besides `latest`.
+struct SaveMarks {
+  bool best = false, final = false;
+};
 
 struct SaveOutcome {
   std::int64_t step = 0;

@@ -3,6 +3,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
+#include <system_error>
+
 #include "wmtp/core/failpoint.h"
 #include "wmtp/tensor/cuda_plugin.h"
 #include "wmtp/weights/safetensors_tensor.h"
@@ -37,7 +39,53 @@ checkpoint::TensorPiece piece_at(const StatePiece& piece, const Tensor& place) {
   return found;
 }
 
+struct Needed {
+  std::int64_t bytes = 0;
+  c10::Device device = c10::kCPU;
+};
+
+Needed needed_for(const std::vector<StatePiece>& pieces) {
+  Needed needed;
+  for (const StatePiece& piece : pieces) {
+    needed.bytes += aligned(staged_bytes(piece));
+    if (piece.values.is_cuda()) needed.device = piece.values.device();
+  }
+  return needed;
+}
+
+Tensor host_bytes(std::int64_t bytes, bool pinned) {
+  return at::empty({bytes}, at::TensorOptions().dtype(at::kByte).pinned_memory(pinned));
+}
+
+// The kernel hands out a page when it is first written to.
+void touch_pages(const Tensor& arena, const std::stop_token& stop) {
+  constexpr std::int64_t kPageBytes = 4096;
+  auto* bytes = static_cast<volatile std::byte*>(arena.mutable_data_ptr());
+  for (std::int64_t at = 0; at < arena.numel() && !stop.stop_requested(); at += kPageBytes)
+    bytes[at] = std::byte{0};
+}
+
 }  // namespace
+
+void StagingArena::prepare(const std::vector<StatePiece>& pieces, std::int64_t budget_bytes) {
+  const Needed needed = needed_for(pieces);
+  if (needed.bytes == 0 || needed.bytes > budget_bytes) return;
+  const auto work = [this, needed](const std::stop_token& stop) {
+    try {
+      const bool pinned = needed.device.is_cuda();
+      // Pinned memory belongs to the thread's device, which is the first one unless it is told.
+      if (pinned) cuda_tables().services.set_device(needed.device.index());
+      arena_ = host_bytes(needed.bytes, pinned);
+      if (!pinned) touch_pages(arena_, stop);
+    } catch (const std::exception&) {  // the save meets the same, and says so
+      arena_ = Tensor();
+    }
+  };
+  try {
+    preparing_ = std::jthread(work);
+  } catch (const std::system_error&) {  // no more threads: the save allocates
+  }
+}
 
 bool StagingArena::reserve(std::int64_t bytes, bool pinned, std::int64_t budget_bytes) {
   const bool short_of_memory = failpoint::error_number(failpoint::pass("save.stage.memory")) != 0;
@@ -45,7 +93,7 @@ bool StagingArena::reserve(std::int64_t bytes, bool pinned, std::int64_t budget_
   arena_ = Tensor();
   if (short_of_memory || bytes > budget_bytes) return false;
   try {
-    arena_ = at::empty({bytes}, at::TensorOptions().dtype(at::kByte).pinned_memory(pinned));
+    arena_ = host_bytes(bytes, pinned);
     return true;
   } catch (const std::exception&) {  // the allocators' errors say no more than the numbers do
     return false;
@@ -54,16 +102,13 @@ bool StagingArena::reserve(std::int64_t bytes, bool pinned, std::int64_t budget_
 
 StagingArena::Staged StagingArena::stage(const std::vector<StatePiece>& pieces,
                                          std::int64_t budget_bytes) {
-  std::int64_t needed = 0;
-  bool on_gpu = false;
-  for (const StatePiece& piece : pieces) {
-    needed += aligned(staged_bytes(piece));
-    on_gpu = on_gpu || piece.values.is_cuda();
-  }
+  if (preparing_.joinable()) preparing_.join();
+  const Needed needed = needed_for(pieces);
+  const bool on_gpu = needed.device.is_cuda();
   model_.clear();
   optim_.clear();
   borrowed_.clear();
-  const bool copies = reserve(needed, on_gpu, budget_bytes);
+  const bool copies = reserve(needed.bytes, on_gpu, budget_bytes);
   std::int64_t at = 0;
   for (const StatePiece& piece : pieces) {
     auto& part = piece.part == checkpoint::Part::model ? model_ : optim_;

@@ -30,19 +30,29 @@ bool adapts(const WorkShape& shape, std::initializer_list<std::string_view> name
   });
 }
 
-// The feed-forward's backward, per token: the gradient of the product beside everything kept;
-// adapters with dropout draw their input again and have its gradient.
-std::int64_t feed_forward_backward(const WorkShape& shape, const Widths& w, std::int64_t all) {
+// The feed-forward's backward, per token: the gradient of the product beside everything kept, then
+// also that of its input, in the place of the product where that was kept; adapters with dropout
+// draw their input again and have its gradient. `light` has not yet recomputed what the attention's
+// backward reads.
+std::int64_t feed_forward_backward(const WorkShape& shape, const Widths& w) {
   const std::int64_t c = bytes_of(shape.dtype);
-  return all + c * std::max(w.d, w.f) + (adapts(shape, {"down_proj"}) ? 2 * c * w.f : 0);
+  const bool light = shape.recompute == model::Recompute::light;
+  const std::int64_t kept = activation_bytes(
+      shape.model, light ? model::Recompute::light : model::Recompute::none, c, shape.reads);
+  const std::int64_t recomputed =
+      light ? (shape.reads.gate_up ? w.d : 0) + (shape.reads.down ? w.f : 0) : 0;
+  const std::int64_t gradients = shape.reads.down ? std::max(w.d, w.f) : w.d + w.f;
+  return kept + c * (recomputed + gradients) + (adapts(shape, {"down_proj"}) ? 2 * c * w.f : 0);
 }
 
 // The attention's backward, per token, when the feed-forward's part is gone. The kernel returns
 // gradients of q, k and v; they are copied (CPU), or summed in fp32 and for every query head (GPU),
 // and then lie beside the gradient of the fused projection and of its input.
-std::int64_t attention_backward(const WorkShape& shape, const Widths& w, std::int64_t all) {
+std::int64_t attention_backward(const WorkShape& shape, const Widths& w) {
   const std::int64_t c = bytes_of(shape.dtype);
-  const std::int64_t kept = all - c * (w.d + 3 * w.f) + c * w.q;  // with the output's gradient
+  const std::int64_t all =
+      activation_bytes(shape.model, model::Recompute::none, c, {shape.reads.qkv, false, false});
+  const std::int64_t kept = all - 2 * c * w.f + c * w.q;  // with the output's gradient
   const std::int64_t inner = shape.on_gpu ? 4 * w.q + (w.is_grouped ? 2 * c * w.q : 0) : c * w.qkv;
   const std::int64_t dropped = adapts(shape, {"q_proj", "k_proj", "v_proj"}) ? 2 * c * w.d : 0;
   return kept + c * w.qkv + std::max(inner, c * (w.qkv + w.d) + dropped);
@@ -50,26 +60,43 @@ std::int64_t attention_backward(const WorkShape& shape, const Widths& w, std::in
 
 }  // namespace
 
-std::int64_t activation_bytes(const model::ModelConfig& m, model::Recompute level, std::int64_t c) {
+ReadInputs read_inputs(const layout::UnitSpec& block) {
+  ReadInputs reads;
+  for (const layout::ParamSpec& param : block.params) {
+    if (!param.trained) continue;
+    const auto is_of = [&](std::string_view projection) {
+      return param.name.find(projection) != param.name.npos;
+    };
+    reads.qkv |= is_of(".q_proj.") || is_of(".k_proj.") || is_of(".v_proj.");
+    reads.gate_up |= is_of(".gate_proj.") || is_of(".up_proj.");
+    reads.down |= is_of(".down_proj.");
+  }
+  return reads;
+}
+
+std::int64_t activation_bytes(const model::ModelConfig& m, model::Recompute level, std::int64_t c,
+                              const ReadInputs& reads) {
   if (level == model::Recompute::block) return c * m.dim;
   const Widths w(m);
-  std::int64_t bytes = c * (2 * w.d + w.q + w.qkv + 2 * w.f) + 4 * m.num_heads + 8;
-  if (m.qk_norm)
-    bytes += (c * m.head_dim + 4) * (m.num_heads + m.num_kv_heads);  // and their deviations
-  if (level == model::Recompute::none) bytes += c * (2 * w.d + w.f);
-  return bytes;
+  const std::int64_t bytes = c * (2 * w.d + w.q + w.qkv + 2 * w.f) + 4 * m.num_heads + 8;
+  if (level == model::Recompute::light) return bytes;
+  const std::int64_t normed =  // q and k, and their deviations
+      m.qk_norm ? (c * m.head_dim + 4) * (m.num_heads + m.num_kv_heads) : 0;
+  const std::int64_t inputs =
+      (reads.qkv ? w.d : 0) + (reads.gate_up ? w.d : 0) + (reads.down ? w.f : 0);
+  return bytes + normed + c * inputs;
 }
 
 BlockMemory block_memory(const WorkShape& shape) {
   const Widths w(shape.model);
   const std::int64_t c = bytes_of(shape.dtype);
-  const std::int64_t all = activation_bytes(shape.model, model::Recompute::none, c);
-  const std::int64_t feed_forward = feed_forward_backward(shape, w, all);
-  const std::int64_t attention = attention_backward(shape, w, all);
+  const std::int64_t feed_forward = feed_forward_backward(shape, w);
+  const std::int64_t attention = attention_backward(shape, w);
   BlockMemory memory;
   memory.hidden = shape.tokens * c * w.d;
-  memory.all = shape.tokens * all;
-  memory.forward = memory.all + memory.hidden;
+  memory.kept = shape.tokens * activation_bytes(shape.model, shape.recompute, c, shape.reads);
+  memory.forward =
+      shape.tokens * activation_bytes(shape.model, model::Recompute::none, c) + memory.hidden;
   memory.backward = shape.tokens * std::max(feed_forward, attention);
   // A head spreads the gradients of its rows over all tokens before the attention's backward.
   memory.head_backward =

@@ -12,6 +12,15 @@
 
 namespace wmtp::run {
 
+// Inputs of a block's products that its backward reads, and therefore keeps or recomputes: not
+// those of frozen matrices without adapters.
+struct ReadInputs {
+  bool qkv = false, gate_up = false, down = false;
+  bool operator==(const ReadInputs&) const = default;
+};
+ReadInputs read_inputs(const layout::UnitSpec& block);
+inline constexpr ReadInputs kAllInputs{true, true, true};
+
 // How a model is run.
 struct WorkShape {
   model::ModelConfig model;
@@ -19,13 +28,15 @@ struct WorkShape {
   std::int64_t tokens = 0;
   bool on_gpu = false;
   std::optional<model::LoraConfig> lora = {};
-  std::int64_t loss_chunk_rows = 0;  // as TransformerOptions has it
+  std::int64_t loss_chunk_rows = 0;                     // as TransformerOptions has it
+  model::Recompute recompute = model::Recompute::none;  // of the block
+  ReadInputs reads = kAllInputs;                        // by the block's backward
 };
 
 struct BlockMemory {
   std::int64_t hidden = 0;   // one [N, D]
-  std::int64_t all = 0;      // input and every intermediate, nothing recomputed
-  std::int64_t forward = 0;  // when its forward ends: `all` and the output
+  std::int64_t kept = 0;     // for the backward, the input included
+  std::int64_t forward = 0;  // when its forward ends: every intermediate and the output
   // At its most, with what is kept of it, without the gradient that comes in. A head's runs on the
   // rows that have a target, and its input is the trunk's output, which is not counted.
   std::int64_t backward = 0, head_backward = 0;
@@ -34,7 +45,7 @@ BlockMemory block_memory(const WorkShape& shape);
 
 // Kept by a block for its backward, per token.
 std::int64_t activation_bytes(const model::ModelConfig& config, model::Recompute level,
-                              std::int64_t element_bytes);
+                              std::int64_t element_bytes, const ReadInputs& reads = kAllInputs);
 
 // Logits of one chunk of rows and the copy of the hidden states they come from.
 std::int64_t loss_chunk_bytes(const WorkShape& shape, bool gradient);

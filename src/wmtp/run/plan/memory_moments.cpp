@@ -19,36 +19,45 @@ class PolicyStep {
                .on_gpu = request.on_gpu(),
                .lora = request.lora,
                .loss_chunk_rows = request.loss_chunk_rows},
-        block_(block_memory(shape_)),
-        num_trunk_(request.model.num_trunk_blocks()),
-        kept_(request.frozen ? 0
-                             : request.tokens * activation_bytes(request.model, request.recompute,
-                                                                 element_bytes(shape_.dtype))) {}
+        num_trunk_(request.model.num_trunk_blocks()) {
+    const std::vector<layout::UnitSpec> specs = planned_units(request);
+    ReadInputs last = kAllInputs;
+    for (std::int64_t i = 0; i < num_trunk_ && !request.frozen; ++i) {
+      last = read_inputs(specs.at(static_cast<std::size_t>(1 + i)));
+      const std::int64_t kept = block(request.recompute, last).kept;
+      (i + 1 < num_trunk_ ? kept_before_last_ : kept_by_last_) += kept;
+    }
+    trunk_ = block(request.recompute, last);
+    // A head is never recomputed; all of them are alike.
+    if (has_head_blocks() && request.heads)
+      head_ = block(model::Recompute::none,
+                    read_inputs(specs.at(static_cast<std::size_t>(1 + num_trunk_))));
+  }
 
   // The last block, when the output is there. Unless the block before it keeps what both add up,
   // that is alive too.
   Moment trunk_forward() const {
     const bool keeps_stream = !request_.frozen && request_.recompute != model::Recompute::block;
-    const std::int64_t before = num_trunk_ > 1 && !keeps_stream ? block_.hidden : 0;
+    const std::int64_t before = num_trunk_ > 1 && !keeps_stream ? trunk_.hidden : 0;
     return moment("trunk forward",
-                  {{kTrunk, kept_ * std::max<std::int64_t>(num_trunk_ - 1, 0)},
-                   {kBlock, num_trunk_ > 0 ? block_.forward + before : block_.hidden}});
+                  {{kTrunk, kept_before_last_},
+                   {kBlock, num_trunk_ > 0 ? trunk_.forward + before : trunk_.hidden}});
   }
 
   Moment value_head() const {
-    const std::int64_t gradient = request_.frozen ? 0 : block_.hidden;
+    const std::int64_t gradient = request_.frozen ? 0 : trunk_.hidden;
     return moment("value head",
-                  {{kTrunk, kept_ * num_trunk_},
-                   {kHidden, block_.hidden + gradient},
+                  {{kTrunk, kept_before_last_ + kept_by_last_},
+                   {kHidden, trunk_.hidden + gradient},
                    {"value head at work", value_head_bytes(shape_, *request_.value_head,
                                                            /*learns=*/true)}});
   }
 
   Moment head_logits() const {
     return moment("logits of a prediction head",
-                  {{kTrunk, kept_ * num_trunk_},
+                  {{kTrunk, kept_before_last_ + kept_by_last_},
                    {kHidden, hidden_at_head()},
-                   {"the head's block", has_head_blocks() ? block_.all - block_.hidden : 0},
+                   {"the head's block", has_head_blocks() ? head_.kept - head_.hidden : 0},
                    {"one chunk of logits", loss_chunk_bytes(shape_, /*gradient=*/true)}});
   }
 
@@ -56,26 +65,26 @@ class PolicyStep {
   Moment head_backward() const {
     const std::int64_t more = has_head_blocks() ? 1 : 2;
     return moment("backward of a prediction head",
-                  {{kTrunk, kept_ * num_trunk_},
-                   {kHidden, hidden_at_head() + more * block_.hidden},
-                   {kBlock, has_head_blocks() ? block_.head_backward : 0}});
+                  {{kTrunk, kept_before_last_ + kept_by_last_},
+                   {kHidden, hidden_at_head() + more * trunk_.hidden},
+                   {kBlock, has_head_blocks() ? head_.head_backward : 0}});
   }
 
   Moment first_trunk_backward() const {
     return moment(
         "first trunk backward",
-        {{kTrunk, kept_ * (num_trunk_ - 1)}, {kHidden, block_.hidden}, {kBlock, block_.backward}});
+        {{kTrunk, kept_before_last_}, {kHidden, trunk_.hidden}, {kBlock, trunk_.backward}});
   }
 
   Moment last_trunk_backward() const {
     return moment(
         "last trunk backward",
-        {{kHidden, block_.hidden}, {kBlock, block_.backward}, {kWire, units_.wire_copies}});
+        {{kHidden, trunk_.hidden}, {kBlock, trunk_.backward}, {kWire, units_.wire_copies}});
   }
 
   Moment embedding_backward() const {
     return moment("embedding backward",
-                  {{kHidden, block_.hidden}, {kWire, units_.wire_copies + units_.root_wire_copy}});
+                  {{kHidden, trunk_.hidden}, {kWire, units_.wire_copies + units_.root_wire_copy}});
   }
 
   // Beside it the next step's root is gathered, which Gloo does in a copy of its own; what was
@@ -105,15 +114,23 @@ class PolicyStep {
   // final norm its input, its output and the gradient of that.
   std::int64_t hidden_at_head() const {
     const bool has_gradient = has_head_blocks() || request_.value_head;
-    return block_.hidden * (1 + (has_gradient ? 1 : 0) + 3);
+    return trunk_.hidden * (1 + (has_gradient ? 1 : 0) + 3);
+  }
+
+  BlockMemory block(model::Recompute level, const ReadInputs& reads) const {
+    WorkShape shape = shape_;
+    shape.recompute = level;
+    shape.reads = reads;
+    return block_memory(shape);
   }
 
   const MemoryRequest& request_;
   const UnitMemory& units_;
   WorkShape shape_;
-  BlockMemory block_;
   std::int64_t num_trunk_;
-  std::int64_t kept_;  // of a block
+  BlockMemory trunk_ = {};  // its last block
+  BlockMemory head_ = {};
+  std::int64_t kept_before_last_ = 0, kept_by_last_ = 0;  // by blocks of the trunk
 };
 
 // The frozen model reads the same tokens and keeps nothing.

@@ -17,24 +17,42 @@ struct BlockWidths {
         f(static_cast<double>(m.ffn_dim)) {}
 };
 
+// Ranks of the products with A: one for all of an input, but for dropout, which gives each adapter
+// an input of its own.
+std::vector<double> input_products(const BlockWork& work, const AdapterWork& adapters) {
+  std::vector<double> ranks;
+  double together = 0;
+  for (const AdapterWork::Part& part : adapters.parts) {
+    together += part.rank;
+    if (work.drops_out) ranks.push_back(part.rank);
+  }
+  return work.drops_out ? ranks : std::vector{together};
+}
+
 void adapters_forward(const BlockWork& work, OperationCosts& costs) {
-  for (const AdapterWork& adapter : work.adapters) {
-    const double rows = adapter.on_rows ? work.rows : work.tokens;
-    if (work.drops_out) costs.elements(Pass::copy, 2 * rows * adapter.inputs);
-    costs.product(rows, adapter.rank, adapter.inputs);
-    costs.product(rows, adapter.outputs, adapter.rank);
+  for (const AdapterWork& adapters : work.adapters) {
+    const double rows = adapters.on_rows ? work.rows : work.tokens;
+    for (const double rank : input_products(work, adapters)) {
+      if (work.drops_out) costs.elements(Pass::copy, 2 * rows * adapters.inputs);
+      costs.product(rows, rank, adapters.inputs);
+    }
+    for (const auto& [outputs, rank] : adapters.parts) costs.product(rows, outputs, rank);
   }
 }
 
 void adapters_backward(const BlockWork& work, OperationCosts& costs) {
-  for (const AdapterWork& adapter : work.adapters) {
-    const double rows = adapter.on_rows ? work.rows : work.tokens;
-    if (work.drops_out) costs.elements(Pass::copy, 7 * rows * adapter.inputs);
-    costs.product(rows, adapter.rank, adapter.outputs);
-    costs.product(rows, adapter.rank, adapter.inputs);
-    costs.product(adapter.outputs, adapter.rank, rows);
-    costs.product(adapter.rank, adapter.inputs, rows);
-    costs.product(rows, adapter.inputs, adapter.rank);
+  for (const AdapterWork& adapters : work.adapters) {
+    const double rows = adapters.on_rows ? work.rows : work.tokens;
+    for (const double rank : input_products(work, adapters)) {
+      if (work.drops_out) costs.elements(Pass::copy, 7 * rows * adapters.inputs);
+      costs.product(rows, rank, adapters.inputs);
+      costs.product(rank, adapters.inputs, rows);
+      costs.product(rows, adapters.inputs, rank);
+    }
+    for (const auto& [outputs, rank] : adapters.parts) {
+      costs.product(rows, rank, outputs);
+      costs.product(outputs, rank, rows);
+    }
   }
 }
 
@@ -47,17 +65,20 @@ void projection_backward(const BlockWork& work, double rows, double outputs, dou
 }  // namespace
 
 void set_learning(const layout::UnitSpec& unit, BlockWork& work) {
-  constexpr std::string_view kA = ".lora_A.weight", kMatrix = "_proj.weight";
-  for (std::size_t p = 0; p < unit.params.size(); ++p) {
-    const layout::ParamSpec& param = unit.params[p];
+  constexpr std::string_view kA = ".lora_A.weight", kB = ".lora_B.weight", kMatrix = "_proj.weight";
+  work.reads = read_inputs(unit);
+  bool in_group = false;  // of A that read one input: behind them lie the B of the same adapters
+  for (const layout::ParamSpec& param : unit.params) {
     if (param.name.ends_with(kMatrix) && param.trained) work.learns = true;
-    if (!param.name.ends_with(kA)) continue;
-    const bool on_rows =
-        param.name.find("mlp.") != param.name.npos || param.name.find("o_proj") != param.name.npos;
-    work.adapters.push_back({.inputs = static_cast<double>(param.shape[1]),
-                             .outputs = static_cast<double>(unit.params.at(p + 1).shape[0]),
-                             .rank = static_cast<double>(param.shape[0]),
-                             .on_rows = on_rows});
+    const bool is_a = param.name.ends_with(kA);
+    if (param.name.ends_with(kB))
+      work.adapters.back().parts.push_back({.outputs = static_cast<double>(param.shape[0]),
+                                            .rank = static_cast<double>(param.shape[1])});
+    if (is_a && !in_group)
+      work.adapters.push_back({.inputs = static_cast<double>(param.shape[1]),
+                               .on_rows = param.name.find("mlp.") != param.name.npos ||
+                                          param.name.find("o_proj") != param.name.npos});
+    in_group = is_a;
   }
 }
 
@@ -82,9 +103,10 @@ void block_backward(const BlockWork& work, model::Recompute level, OperationCost
   const double n = work.tokens, m = work.rows;
   if (level == model::Recompute::block) block_forward(work, costs);
   if (level == model::Recompute::light) {
-    costs.elements(Pass::norm, 2 * n * w.d);
-    costs.elements(Pass::norm, 2 * m * w.d);
-    costs.elements(Pass::swiglu, 3 * m * w.f);
+    if (work.reads.qkv) costs.elements(Pass::norm, 2 * n * w.d);
+    if (work.model.qk_norm) costs.elements(Pass::qk_rope, 2 * n * (w.q + w.kv));
+    if (work.reads.gate_up) costs.elements(Pass::norm, 2 * m * w.d);
+    if (work.reads.down) costs.elements(Pass::swiglu, 3 * m * w.f);
   }
   projection_backward(work, m, w.d, w.f, costs);
   costs.elements(Pass::swiglu_backward, 5 * m * w.f);

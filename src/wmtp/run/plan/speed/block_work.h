@@ -6,14 +6,19 @@
 #include "wmtp/layout/unit_spec.h"
 #include "wmtp/model/block.h"
 #include "wmtp/model/model_config.h"
+#include "wmtp/run/plan/block_memory.h"
 #include "wmtp/run/plan/speed/operation_costs.h"
 
 namespace wmtp::run {
 
-// A low-rank path beside one projection.
+// The low-rank paths of projections that read one input.
 struct AdapterWork {
-  double inputs = 0, outputs = 0, rank = 0;
-  bool on_rows = false;  // its projection is behind the attention
+  struct Part {
+    double outputs = 0, rank = 0;
+  };
+  double inputs = 0;
+  bool on_rows = false;  // the projections are behind the attention
+  std::vector<Part> parts = {};
 };
 
 struct BlockWork {
@@ -24,9 +29,11 @@ struct BlockWork {
   bool learns = false;  // the block's own matrices get gradients
   std::vector<AdapterWork> adapters = {};
   bool drops_out = false;  // inputs of adapters
+  ReadInputs reads = {};   // by the backward
 };
 
-// Whether the unit's matrices learn, and its adapters, from its parameters.
+// Whether the unit's matrices learn, and its adapters, from its parameters (as lora_units has
+// them).
 void set_learning(const layout::UnitSpec& unit, BlockWork& work);
 
 void block_forward(const BlockWork& work, OperationCosts& costs);
