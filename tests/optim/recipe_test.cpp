@@ -15,47 +15,137 @@ namespace wmtp::optim {
 namespace {
 
 TEST(Recipe, Names) {
-  for (Recipe recipe : {Recipe::fp32, Recipe::bf16_sr})
-    EXPECT_EQ(recipe_from_name(name_of(recipe)), recipe);
+  for (const Recipe recipe : kRecipes) EXPECT_EQ(recipe_from_name(name_of(recipe)), recipe);
   EXPECT_EQ(master_dtype(Recipe::bf16_sr), kBFloat16);
-  EXPECT_WMTP_ERROR(recipe_from_name("int8"), ErrorKind::config, "not available");
+  EXPECT_EQ(master_dtype(Recipe::bf16_moments), kFloat32);
+  EXPECT_EQ(master_dtype(Recipe::int8), kBFloat16);
+  EXPECT_WMTP_ERROR(recipe_from_name("split"), ErrorKind::config, "not available");
 }
 
+TEST(Recipe, WhatWasNeverRunOnAGpuIsRefusedThere) {
+  for (const Recipe recipe : kRecipes) {
+    EXPECT_NO_THROW(require_tried(recipe, c10::kCPU, "key"));
+    const bool tried = recipe == Recipe::fp32 || recipe == Recipe::bf16_sr;
+    if (tried)
+      EXPECT_NO_THROW(require_tried(recipe, c10::kCUDA, "key"));
+    else
+      EXPECT_WMTP_ERROR(require_tried(recipe, c10::kCUDA, "key"), ErrorKind::config,
+                        "its GPU bodies were never run");
+  }
+}
+
+// As in a block: matrices, then vectors. The second matrix begins within a block of 256, and the
+// last block of the matrices is a short one.
 const std::vector<layout::ParamSpec> kParams{
-    {"a", {37, 11}}, {"b.norm.weight", {129}}, {"c", {5, 101}}};
+    {"a", {37, 31}}, {"c", {9, 101}}, {"b.norm.weight", {129}}};
+constexpr std::int64_t kMatrices = 37 * 31 + 9 * 101;
 
 Tensor wave(std::int64_t size, double step) {
   return at::arange(size, at::kFloat).mul_(step).sin_();
 }
 
+// What all ranks hold, end to end without padding.
+struct Whole {
+  std::vector<Tensor> master, codes, scales, numbers;
+  std::int64_t bytes = 0;
+};
+
 // Three updates of one rank's shard of the bucket; every rank sees the gradient of its own part.
-Tensor updated(int rank, int world) {
-  const layout::BucketPlan plan(kParams, world);
+void add_rank(Recipe recipe, int rank, int world, Whole& whole) {
+  const layout::BucketPlan plan(kParams, world, shard_alignment(recipe));
   const layout::Range owned = plan.owned(rank);
-  auto shard = [&](const Tensor& whole, at::ScalarType dtype) {
+  auto shard = [&](const Tensor& values, at::ScalarType dtype) {
     Tensor part = at::zeros({plan.shard_numel()}, dtype);
-    part.narrow(0, 0, owned.size()).copy_(whole.narrow(0, owned.begin, owned.size()));
+    part.narrow(0, 0, owned.size()).copy_(values.narrow(0, owned.begin, owned.size()));
     return part;
   };
-  const Tensor master = shard(wave(plan.numel(), 0.7), at::kBFloat16);
+  const Tensor master = shard(wave(plan.numel(), 0.7), master_dtype(recipe));
   const Tensor grad = shard(wave(plan.numel(), 1.3), at::kFloat);
   AdamW adamw({{plan, rank, master, grad, Tensor()}},
               {.groups = {{"policy", 1e-3, 0.01}}, .group_of = nullptr, .decay_vectors = false},
-              {.recipe = Recipe::bf16_sr, .rounding_seed = 3});
+              {.recipe = recipe, .rounding_seed = 3});
   for (int step = 0; step < 3; ++step)
     adamw.apply({.grad_scale = at::ones({}, at::kFloat), .apply = at::full({}, 1, at::kInt)});
-  EXPECT_EQ(adamw.exp_avg().front().scalar_type(), at::kBFloat16);
-  EXPECT_EQ(adamw.state_bytes(), 4 * plan.shard_numel());
-  return master.narrow(0, 0, owned.size());
+  whole.master.push_back(master.narrow(0, 0, owned.size()));
+  const ShardMoments& moments = adamw.moments().front();
+  const layout::Range quantized{0, moments.layout().quantized};
+  for (const Moment moment : kMoments) {
+    if (!quantized.empty()) {
+      whole.codes.push_back(moments.view(moment, quantized).values);
+      whole.scales.push_back(moments.view(moment, quantized).scales);
+    }
+    if (quantized.end < owned.size())
+      whole.numbers.push_back(moments.view(moment, {quantized.end, owned.size()}).values);
+  }
+  whole.bytes += adamw.state_bytes();
 }
 
-TEST(Recipe, ShardsRoundAsTheWholeDoes) {
-  const Tensor whole = updated(0, 1);
-  for (const int world : {2, 3, 4}) {
-    std::vector<Tensor> parts;
-    for (int rank = 0; rank < world; ++rank) parts.push_back(updated(rank, world));
-    EXPECT_TRUE(at::cat(parts).equal(whole)) << world;
+// The first moments of all ranks, then the second ones.
+Tensor joined(const std::vector<Tensor>& parts) {
+  std::vector<Tensor> ordered;
+  for (const std::size_t moment : {0, 1})
+    for (std::size_t i = moment; i < parts.size(); i += 2) ordered.push_back(parts[i]);
+  return ordered.empty() ? Tensor(at::zeros({0})) : at::cat(ordered);
+}
+
+TEST(Recipe, AnyNumberOfRanksHasTheBitsOfOne) {
+  for (const Recipe recipe : kRecipes) {
+    Whole alone;
+    add_rank(recipe, 0, 1, alone);
+    EXPECT_EQ(joined(alone.codes).numel(), recipe == Recipe::int8 ? 2 * kMatrices : 0);
+    for (const int world : {2, 3, 4, 5}) {
+      SCOPED_TRACE(std::string(name_of(recipe)) + " on " + std::to_string(world));
+      Whole ranks;
+      for (int rank = 0; rank < world; ++rank) add_rank(recipe, rank, world, ranks);
+      EXPECT_TRUE(at::cat(ranks.master).equal(alone.master.front()));
+      EXPECT_TRUE(joined(ranks.codes).equal(joined(alone.codes)));
+      EXPECT_TRUE(joined(ranks.scales).equal(joined(alone.scales)));
+      EXPECT_TRUE(joined(ranks.numbers).equal(joined(alone.numbers)));
+    }
   }
+}
+
+// In one shard of 2185 elements and its padding.
+TEST(Recipe, BytesOfTheMoments) {
+  const auto bytes = [](Recipe recipe) {
+    Whole whole;
+    add_rank(recipe, 0, 1, whole);
+    return whole.bytes;
+  };
+  EXPECT_EQ(bytes(Recipe::fp32), 2 * 4 * 2304);
+  EXPECT_EQ(bytes(Recipe::bf16_moments), 2 * 2 * 2304);
+  EXPECT_EQ(bytes(Recipe::bf16_sr), 2 * 2 * 2304);
+  EXPECT_EQ(bytes(Recipe::int8), 2 * (kMatrices + 4 * 9 + 2 * (2304 - kMatrices)));
+}
+
+// Embeddings are matrices too, and a value head is fp32 under every recipe.
+TEST(Recipe, EightBitsAreForTheMatricesOfBlocks) {
+  const layout::BucketPlan plan(kParams, 1, 256);
+  for (const Recipe recipe : kRecipes) {
+    const DType master = master_dtype(recipe);
+    const DType usual = recipe == Recipe::fp32 ? kFloat32 : kBFloat16;
+    const MomentLayout root = moment_layout(plan, 0, {recipe, /*is_block=*/false, false, master});
+    EXPECT_EQ(root.quantized, 0);
+    EXPECT_EQ(root.dtype, usual);
+    const MomentLayout head = moment_layout(plan, 0, {recipe, false, true, kFloat32});
+    EXPECT_EQ(head.quantized, 0);
+    EXPECT_EQ(head.dtype, kFloat32);
+    const MomentLayout block = moment_layout(plan, 0, {recipe, true, false, master});
+    EXPECT_EQ(block.quantized, recipe == Recipe::int8 ? kMatrices : 0);
+    EXPECT_EQ(block.dtype, usual);
+  }
+}
+
+TEST(Recipe, ABlockOfEightBitMomentsIsOneGroup) {
+  const layout::BucketPlan plan(kParams, 1, 256);
+  const Tensor master = at::zeros({plan.shard_numel()}, at::kBFloat16);
+  const ParamGroups groups{.groups = {{"a", 1e-3, 0}, {"c", 1e-4, 0}},
+                           .group_of = [](const layout::ParamSpec& param) -> std::size_t {
+                             return param.name == "c";
+                           }};
+  EXPECT_WMTP_ERROR(AdamW({{plan, 0, master, master.to(at::kFloat), Tensor()}}, groups,
+                          {.recipe = Recipe::int8}),
+                    ErrorKind::internal, "in two groups");
 }
 
 TEST(Recipe, ABf16MasterNeedsIt) {

@@ -56,7 +56,7 @@ class OddRank {
 };
 
 void flip_lowest_bit(const Tensor& values, std::int64_t at) {
-  values.view(at::kInt)[at].bitwise_xor_(1);
+  values.view(at::kByte)[at * values.element_size()].bitwise_xor_(1);
 }
 
 TEST(StateCheckMultirank, ChangedAndSwappedElementsAreFound) {
@@ -79,8 +79,8 @@ TEST(StateCheckMultirank, ChangedAndSwappedElementsAreFound) {
   // The sign is the highest bit of a word: two of them cancel out in a weighted sum.
   master[7].copy_(-master[5]);
   rank.expect_swap_found(master, 5, 7);
-  for (const Tensor& moment :
-       {run.model().optimizer().exp_avg().back(), run.model().optimizer().exp_avg_sq().front()})
+  for (const Tensor& moment : {run.model().optimizer().moments().back().tensors().front(),
+                               run.model().optimizer().moments().front().tensors().back()})
     rank.expect_found(moment, [](const Tensor& values) { flip_lowest_bit(values, 3); });
   session->finish();
 }
@@ -105,6 +105,27 @@ TEST(StateCheckMultirank, FrozenWeightsAreCompared) {
   session->finish();
 }
 
+// Codes, their scales and the vectors behind them, in whatever number of bytes.
+TEST(StateCheckMultirank, MomentsInEightBitsAreCompared) {
+  if (!is_worker()) return expect_success(launch_ranks({.ranks = 2, .timeout_s = 300}));
+  auto session = joined_session();
+  model::ModelConfig config = model::preset("micro");
+  config.ffn_dim = 47;
+  LawRun run(config,
+             {.strategy = parallel::Strategy::no_shard,
+              .num_micro_batches = 2,
+              .recipe = optim::Recipe::int8},
+             {&session->gather_group(), &session->reduce_group()});
+  run.step();
+  const std::vector<Tensor> kept = run.model().optimizer().moments().back().tensors();
+  ASSERT_EQ(kept.size(), 6u);
+  for (const Tensor& one : kept)
+    OddRank(run, *session).expect_found(one, [](const Tensor& values) {
+      flip_lowest_bit(values, values.numel() - 1);
+    });
+  session->finish();
+}
+
 // Three replicas of two shards each: the shards of one position are compared, trained and frozen.
 TEST(StateCheckMultirank, ReplicasAreComparedByPosition) {
   if (!is_worker()) return expect_success(launch_ranks({.ranks = 6, .timeout_s = 300}));
@@ -121,7 +142,7 @@ TEST(StateCheckMultirank, ReplicasAreComparedByPosition) {
   auto check = [&] { run::check_replicated(run.model(), session->reduce_group(), 1); };
   EXPECT_NO_THROW(check()) << "the control";
   const std::int64_t before = run::replica_digest(run.model(), session->reduce_group());
-  for (const Tensor& values : {run.frozen(0), run.model().optimizer().exp_avg().front()}) {
+  for (const Tensor& values : {run.frozen(0), run.model().optimizer().moments().front().tensors().front()}) {
     if (session->rank() == 3) flip_lowest_bit(values, 2);
     EXPECT_WMTP_ERROR(check(), ErrorKind::numeric,
                       "step 1: the weights of rank 3 differ from the others'");

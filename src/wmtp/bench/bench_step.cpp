@@ -199,8 +199,8 @@ void add_bench_step(CLI::App& bench, cli::Session& session) {
                     "The same batch every step: the loss falls");
   command
       ->add_option("--precision", flags->precision,
-                   "How the optimizer keeps masters and moments: fp32 or bf16_sr")
-      ->check(CLI::IsMember({"fp32", "bf16_sr"}));
+                   "How the optimizer keeps masters and moments: fp32, bf16_moments, bf16_sr or int8")
+      ->check(CLI::IsMember({"fp32", "bf16_moments", "bf16_sr", "int8"}));
   command->add_flag("--expect", flags->expect,
                     "Also the tokens/s that `wmtp plan` expects, after 2 s of calibration");
   command

@@ -64,7 +64,8 @@ run::MemoryRequest memory_request(const StepFlags& flags, const BenchStage& stag
   request.heads = stage.predicts();
   if (options.value_head) request.value_head = options.value_head->type;
   request.other = stage.frozen_request(options);
-  request.parallel = options.parallel;
+  request.parallel = training::parallel_of(options);
+  request.recipe = options.adamw.recipe;
   request.world = world;
   request.recompute = options.transformer.recompute;
   request.tokens = static_cast<std::int64_t>(flags.batch) * flags.seq;
@@ -89,7 +90,7 @@ training::AssembleOptions options_of(const StepFlags& flags, const model::ModelC
   options.groups.groups = {
       {.name = "policy", .learning_rate = flags.learning_rate, .weight_decay = 0.01}};
   options.adamw.recipe = optim::recipe_from_name(flags.precision);
-  options.parallel.master_dtype = optim::master_dtype(options.adamw.recipe);
+  optim::require_tried(options.adamw.recipe, device, "--precision");
   stage.set_up(options);
   run::MemoryRequest request = memory_request(flags, stage, world, options);
   run::fit_memory(request, memory_limit(flags, device), {.recompute = flags.recompute == "auto"});

@@ -3,6 +3,7 @@
 #include "wmtp/core/error.h"
 #include "wmtp/kernels/cpu/fast.h"
 #include "wmtp/kernels/cpu/reference.h"
+#include "wmtp/kernels/moment_codes.h"
 #include "wmtp/kernels/support/checks.h"
 #include "wmtp/kernels/support/cuda_launch.h"
 #include "wmtp/tensor/profile_scope.h"
@@ -10,19 +11,33 @@
 namespace wmtp::kernels {
 namespace {
 
+bool in_8bit(const AdamW& args) {
+  return args.exp_avg.defined() && args.exp_avg.scalar_type() == at::kByte;
+}
+
+bool in_bf16(const AdamW& args) {
+  return args.exp_avg.defined() && args.exp_avg.scalar_type() == kBFloat16;
+}
+
 void check_adamw(const AdamW& args) {
   const ArgChecks demands("adamw", args.param);
   const DType dtype = args.param.scalar_type();
   const std::int64_t size = args.param.numel();
+  WMTP_CHECK(dtype == kFloat32 || dtype == kFloat64 || dtype == kBFloat16,
+             "adamw: the master is neither fp32 nor bf16");
+  WMTP_CHECK(dtype != kFloat64 || (!in_8bit(args) && !in_bf16(args)),
+             "adamw: an fp64 master with moments of fewer bits than fp32");
+  const DType moments = in_8bit(args) ? at::kByte : in_bf16(args) ? kBFloat16 : dtype;
   demands.vector("param", args.param, size, dtype)
-      .vector("exp_avg", args.exp_avg, size, dtype)
-      .vector("exp_avg_sq", args.exp_avg_sq, size, dtype)
+      .vector("exp_avg", args.exp_avg, size, moments)
+      .vector("exp_avg_sq", args.exp_avg_sq, size, moments)
       .gradient("grad", args.grad, {size})
       .scalar("grad_scale", args.grad_scale, statistics_dtype(dtype))
       .scalar("applied_steps", args.applied_steps, kInt64)
       .scalar("apply", args.apply, kInt32);
-  WMTP_CHECK(dtype == kFloat32 || dtype == kFloat64 || dtype == kBFloat16,
-             "adamw: the master is neither fp32 nor bf16");
+  if (in_8bit(args))
+    demands.vector("exp_avg_scales", args.exp_avg_scales, num_code_blocks(size), kFloat32)
+        .vector("exp_avg_sq_scales", args.exp_avg_sq_scales, num_code_blocks(size), kFloat32);
   const DType grad = args.grad.scalar_type();
   WMTP_CHECK(grad == statistics_dtype(dtype) || grad == kBFloat16,
              "adamw: gradient neither fp32 nor bf16");
@@ -30,6 +45,8 @@ void check_adamw(const AdamW& args) {
 }
 
 void adamw_on_gpu(const AdamW& a) {
+  WMTP_CHECK(!in_8bit(a) && a.exp_avg.scalar_type() == a.param.scalar_type(),
+             "adamw: moments of fewer bits than the master have no GPU body");
   CudaAdamW args{};
   args.grad_element = element_of("adamw", a.grad);
   args.copy_element =
@@ -61,7 +78,8 @@ void adamw(const AdamW& args) {
   check_adamw(args);
   if (args.param.numel() == 0) return;
   if (args.param.is_cuda()) return adamw_on_gpu(args);
-  if (args.param.scalar_type() == kBFloat16) return cpu::adamw_rounded(args);
+  if (in_8bit(args)) return cpu::adamw_8bit(args);
+  if (in_bf16(args)) return cpu::adamw_rounded(args);
   if (is_double_on_cpu("adamw", args.param)) return cpu::adamw<double>(args);
   cpu::fast::adamw(args);
 }

@@ -1,11 +1,14 @@
 // AdamW over one flat range, one launch. g' = grad * grad_scale, j = applied_steps + 1:
 //   m1 <- b1 m1 + (1-b1) g';  m2 <- b2 m2 + (1-b2) g'^2
 //   p <- p (1 - lr wd) - lr (m1 / (1 - b1^j)) / (sqrt(m2 / (1 - b2^j)) + eps)
-// A bf16 param is computed with in fp32 and rounded stochastically, and so are its moments: of the
-// two neighbours each is taken with the probability that makes the expectation exact.
+// The arithmetic is fp32 (fp64) whatever the state is kept in. A bf16 param is rounded
+// stochastically, and so are bf16 moments: of the two neighbours each is taken with the probability
+// that makes the expectation exact.
 //   round(x) = the upper half of bits(x) + r, r uniform in [0, 2^16)
 //   r of element e = first_element + i: halves of the words of Philox(seed, stream + j, e / 2);
 //   p takes the low half of word 2 (e % 2), m1 its high half, m2 the low half of the next word
+// Moments in 8 bits (moment_codes.h): p is updated with the new ones before they are quantised.
+// The range then begins a block; a last short block has a scale of its own.
 // What is known only on the device stays there: nothing here makes the host wait.
 #pragma once
 #include <cstdint>
@@ -22,13 +25,14 @@ struct StochasticRounding {
 struct AdamW {
   Tensor param;                // in/out: fp32 (fp64) or bf16 master
   Tensor grad;                 // fp32, bf16 (fp64)
-  Tensor exp_avg, exp_avg_sq;  // in/out, dtype of param
-  Tensor compute_copy;         // out: param in the compute dtype; undefined: none
+  Tensor exp_avg, exp_avg_sq;  // in/out: dtype of param, bf16 beside fp32, or codes (uint8)
+  Tensor exp_avg_scales, exp_avg_sq_scales;  // in/out: of the codes' blocks, fp32
+  Tensor compute_copy;  // out: param in the compute dtype; undefined: none
   double learning_rate = 0, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
   Tensor grad_scale;                 // 0-d fp32 (fp64) on the device: clipping and loss scale
   Tensor applied_steps;              // 0-d int64 on the device: updates done so far
   Tensor apply;                      // 0-d int32 on the device: 0 leaves everything as it is
-  StochasticRounding rounding = {};  // bf16 param
+  StochasticRounding rounding = {};  // of bf16 param and moments
 };
 void adamw(const AdamW& args);
 

@@ -11,13 +11,14 @@ Range intersect(Range a, Range b) {
   return both.empty() ? Range{both.begin, both.begin} : both;
 }
 
-BucketPlan::BucketPlan(std::vector<ParamSpec> params, int world)
-    : params_(std::move(params)), world_(world) {
+BucketPlan::BucketPlan(std::vector<ParamSpec> params, int world, std::int64_t alignment)
+    : params_(std::move(params)), alignment_(alignment), world_(world) {
   WMTP_CHECK(world >= 1, "a plan needs at least one rank");
+  WMTP_CHECK(alignment >= 1, "a plan cuts at multiples of one element or more");
   for (const ParamSpec& param : params_) starts_.push_back(starts_.back() + param.numel());
   numel_ = starts_.back();
   const std::int64_t even = (numel_ + world - 1) / world;
-  shard_numel_ = (even + kAlignment - 1) / kAlignment * kAlignment;
+  shard_numel_ = (even + alignment - 1) / alignment * alignment;
 }
 
 Range BucketPlan::owned(int rank) const {
@@ -37,12 +38,13 @@ std::vector<Piece> BucketPlan::pieces(int rank) const {
   return pieces;
 }
 
-std::vector<UnitPlan> shard_plan(const std::vector<UnitSpec>& units, int world) {
+std::vector<UnitPlan> shard_plan(const std::vector<UnitSpec>& units, int world,
+                                 std::int64_t trained_alignment) {
   std::vector<UnitPlan> plan;
   for (const UnitSpec& unit : units) {
     std::vector<ParamSpec> trained, frozen;
     for (const ParamSpec& param : unit.params) (param.trained ? trained : frozen).push_back(param);
-    plan.push_back({unit.name, BucketPlan(std::move(trained), world),
+    plan.push_back({unit.name, BucketPlan(std::move(trained), world, trained_alignment),
                     BucketPlan(std::move(frozen), world), unit.kept, unit.full_precision});
   }
   return plan;

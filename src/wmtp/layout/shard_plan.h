@@ -1,6 +1,6 @@
 // Who holds what. The parameters of a unit lie end to end in flat buffers (buckets), trained and
-// frozen ones apart; a bucket is cut into one range per rank, of equal length rounded up to 128
-// elements, so padding is only at the end.
+// frozen ones apart; a bucket is cut into one range per rank, of equal length rounded up to an
+// alignment (128 elements unless said otherwise), so padding is only at the end.
 //   parameter -> flat range -> rank -> boxes of rows for files
 #pragma once
 #include <cstdint>
@@ -31,11 +31,12 @@ class BucketPlan {
   static constexpr std::int64_t kAlignment = 128;
 
   BucketPlan() = default;
-  BucketPlan(std::vector<ParamSpec> params, int world);
+  BucketPlan(std::vector<ParamSpec> params, int world, std::int64_t alignment = kAlignment);
 
   const std::vector<ParamSpec>& params() const { return params_; }
   bool empty() const { return numel_ == 0; }
   std::int64_t numel() const { return numel_; }
+  std::int64_t alignment() const { return alignment_; }
   std::int64_t shard_numel() const { return shard_numel_; }  // of every rank, padding included
   std::int64_t padded_numel() const { return shard_numel_ * world_; }
   Range param_range(std::size_t param) const { return {starts_[param], starts_[param + 1]}; }
@@ -46,7 +47,7 @@ class BucketPlan {
  private:
   std::vector<ParamSpec> params_;
   std::vector<std::int64_t> starts_{0};
-  std::int64_t numel_ = 0, shard_numel_ = 0;
+  std::int64_t numel_ = 0, shard_numel_ = 0, alignment_ = kAlignment;
   int world_ = 1;
 };
 
@@ -56,7 +57,9 @@ struct UnitPlan {
   bool kept = false, full_precision = false;  // as in UnitSpec
 };
 
-std::vector<UnitPlan> shard_plan(const std::vector<UnitSpec>& units, int world);
+// `trained_alignment`: of the trained buckets.
+std::vector<UnitPlan> shard_plan(const std::vector<UnitSpec>& units, int world,
+                                 std::int64_t trained_alignment = BucketPlan::kAlignment);
 
 // A flat range of a parameter as boxes of whole or partial rows, at most three (a file holds a name
 // once):

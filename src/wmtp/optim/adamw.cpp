@@ -1,7 +1,6 @@
 #include "wmtp/optim/adamw.h"
 
 #include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 
@@ -11,15 +10,40 @@
 
 namespace wmtp::optim {
 
+namespace {
+
+// The ranges of groups, cut where the moments come to be kept in another way.
+std::vector<GroupRange> update_ranges(const TrainedShard& shard, const ParamGroups& groups,
+                                      const MomentLayout& layout) {
+  std::vector<GroupRange> ranges;
+  for (const GroupRange& range : group_ranges(shard.plan, shard.rank, groups)) {
+    GroupRange first = range, second = range;
+    first.in_shard.end = std::min(range.in_shard.end, layout.quantized);
+    second.in_shard.begin = std::max(range.in_shard.begin, layout.quantized);
+    for (const GroupRange& part : {first, second})
+      if (!part.in_shard.empty()) ranges.push_back(part);
+  }
+  for (const GroupRange& range : ranges)
+    WMTP_CHECK(range.in_shard.begin >= layout.quantized ||
+                   range.in_shard.begin % kernels::kCodeBlock == 0,
+               "a block of 8-bit moments in two groups");
+  return ranges;
+}
+
+}  // namespace
+
 AdamW::AdamW(std::vector<TrainedShard> shards, ParamGroups groups, const AdamWSettings& settings)
     : shards_(std::move(shards)), groups_(std::move(groups)), settings_(settings) {
   WMTP_CHECK(!shards_.empty(), "there is nothing to train");
   for (const TrainedShard& shard : shards_) {
-    WMTP_CHECK(shard.master.scalar_type() != kBFloat16 || settings_.recipe == Recipe::bf16_sr,
+    const DType master = shard.master.scalar_type();
+    WMTP_CHECK(master != kBFloat16 || master_dtype(settings_.recipe) == kBFloat16,
                "a bf16 master without stochastic rounding");
-    ranges_.push_back(group_ranges(shard.plan, shard.rank, groups_));
-    exp_avg_.push_back(at::zeros_like(shard.master));
-    exp_avg_sq_.push_back(at::zeros_like(shard.master));
+    const MomentLayout layout =
+        moment_layout(shard.plan, shard.rank,
+                      {settings_.recipe, shard.is_block, shard.full_precision, master});
+    ranges_.push_back(update_ranges(shard, groups_, layout));
+    moments_.emplace_back(layout, shard.master.options());
     streams_.push_back(stream_id("round/" + shard.plan.params().front().name));
   }
   applied_steps_ =
@@ -44,10 +68,14 @@ void AdamW::update(std::size_t index, const GroupRange& range, const UpdateContr
   auto part = [&](const Tensor& flat) {
     return flat.defined() ? flat.narrow(0, range.in_shard.begin, range.in_shard.size()) : Tensor();
   };
+  const ShardMoments::View first = moments_[index].view(Moment::first, range.in_shard);
+  const ShardMoments::View second = moments_[index].view(Moment::second, range.in_shard);
   kernels::adamw({.param = part(shard.master),
                   .grad = part(shard.grad),
-                  .exp_avg = part(exp_avg_[index]),
-                  .exp_avg_sq = part(exp_avg_sq_[index]),
+                  .exp_avg = first.values,
+                  .exp_avg_sq = second.values,
+                  .exp_avg_scales = first.scales,
+                  .exp_avg_sq_scales = second.scales,
                   .compute_copy = part(shard.compute_copy),
                   .learning_rate = std::max(group.learning_rate * control.schedule_factor,
                                             control.min_learning_rate),
@@ -66,8 +94,7 @@ void AdamW::update(std::size_t index, const GroupRange& range, const UpdateContr
 
 std::int64_t AdamW::state_bytes() const {
   std::int64_t bytes = 0;
-  for (std::size_t i = 0; i < shards_.size(); ++i)
-    bytes += static_cast<std::int64_t>(exp_avg_[i].nbytes() + exp_avg_sq_[i].nbytes());
+  for (const ShardMoments& moments : moments_) bytes += moments.layout().bytes();
   return bytes;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "wmtp/core/strong_ids.h"
+#include "wmtp/optim/moments.h"
 #include "wmtp/optim/param_groups.h"
 #include "wmtp/optim/recipe.h"
 #include "wmtp/tensor/tensor.h"
@@ -14,16 +15,19 @@ namespace wmtp::optim {
 struct AdamWSettings {
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
   Recipe recipe = Recipe::fp32;
-  std::uint64_t rounding_seed = 0;  // bf16_sr
+  std::uint64_t rounding_seed = 0;  // of the recipes that round stochastically
 };
 
-// One unit's trained shard. BORROWS (tensors share storage with the owner's).
+// One unit's trained shard. BORROWS (tensors share storage with the owner's). REQUIRES with
+// 8-bit moments that groups change at multiples of kernels::kCodeBlock only, as they do where a
+// block's matrices are in one group.
 struct TrainedShard {
   layout::BucketPlan plan;
   int rank = 0;         // which part of the plan this shard is
   Tensor master, grad;  // master: the recipe's dtype; fp32 (fp64) in a unit of full precision
   Tensor compute_copy;  // undefined: none to keep up to date
   UnitId unit = {};     // as apply() names it
+  bool is_block = true, full_precision = false;  // as MomentRules have them
 };
 
 // What the step decided, all on the device: a bad step updates nothing and the host need not know
@@ -42,9 +46,8 @@ class AdamW {
   // Shards in host memory (cpu_offload): BLOCKS for the device's verdict, then updates on the CPU.
   void apply(const UpdateControl& control, const std::function<void(UnitId)>& updated = {});
   const Tensor& applied_steps() const { return applied_steps_; }  // 0-d int64 on the device
-  const std::vector<Tensor>& exp_avg() const { return exp_avg_; }
-  const std::vector<Tensor>& exp_avg_sq() const { return exp_avg_sq_; }
-  std::int64_t state_bytes() const;
+  const std::vector<ShardMoments>& moments() const { return moments_; }  // by shard
+  std::int64_t state_bytes() const;                                      // of the moments
 
  private:
   void update(std::size_t shard, const GroupRange& range, const UpdateControl& control);
@@ -53,7 +56,7 @@ class AdamW {
   ParamGroups groups_;
   AdamWSettings settings_;
   std::vector<std::vector<GroupRange>> ranges_;
-  std::vector<Tensor> exp_avg_, exp_avg_sq_;
+  std::vector<ShardMoments> moments_;
   std::vector<std::uint64_t> streams_;  // of each shard's rounding, the same for all ranks
   Tensor applied_steps_;
 };

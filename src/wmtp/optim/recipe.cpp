@@ -1,25 +1,55 @@
 #include "wmtp/optim/recipe.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <vector>
 
 #include "wmtp/core/error.h"
+#include "wmtp/kernels/moment_codes.h"
+#include "wmtp/layout/shard_plan.h"
 
 namespace wmtp::optim {
 
 std::string_view name_of(Recipe recipe) {
-  return recipe == Recipe::bf16_sr ? "bf16_sr" : "fp32";
+  switch (recipe) {
+    case Recipe::fp32:
+      return "fp32";
+    case Recipe::bf16_moments:
+      return "bf16_moments";
+    case Recipe::bf16_sr:
+      return "bf16_sr";
+    case Recipe::int8:
+      return "int8";
+  }
+  WMTP_CHECK(false, "no such recipe");
 }
 
 Recipe recipe_from_name(std::string_view name) {
-  for (Recipe recipe : {Recipe::fp32, Recipe::bf16_sr})
+  std::vector<std::string_view> known;
+  for (const Recipe recipe : kRecipes) {
     if (name_of(recipe) == name) return recipe;
+    known.push_back(name_of(recipe));
+  }
   throw Error(ErrorKind::config, "optim",
               fmt::format("optimizer precision \"{}\" is not available", name),
-              "known are fp32 and bf16_sr");
+              fmt::format("known are {}", fmt::join(known, ", ")));
 }
 
 DType master_dtype(Recipe recipe) {
-  return recipe == Recipe::bf16_sr ? kBFloat16 : kFloat32;
+  return recipe == Recipe::bf16_sr || recipe == Recipe::int8 ? kBFloat16 : kFloat32;
+}
+
+std::int64_t shard_alignment(Recipe recipe) {
+  return recipe == Recipe::int8 ? kernels::kCodeBlock : layout::BucketPlan::kAlignment;
+}
+
+void require_tried(Recipe recipe, c10::Device device, std::string_view key) {
+  if (device.is_cpu() || recipe == Recipe::fp32 || recipe == Recipe::bf16_sr) return;
+  throw Error(ErrorKind::config, "optim",
+              fmt::format("{}: {} on a GPU, but its GPU bodies were never run", key,
+                          name_of(recipe)),
+              "take bf16_sr or fp32 there, or train on CPUs (runtime.device: cpu)");
 }
 
 }  // namespace wmtp::optim

@@ -1,5 +1,6 @@
 // How a model is spread over ranks.
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -25,6 +26,7 @@ struct ParallelOptions {
   DType reduce_dtype = kFloat32;  // gradients on the wire
   // Frozen weights between uses; absent: param_dtype. Units of full precision keep theirs.
   std::optional<DType> frozen_dtype = {};
+  std::int64_t trained_alignment = 128;  // where the shards of trained weights are cut
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   bool cpu_offload = false;                         // shards and gradients in (pinned) host memory
   int prefetch_forward = 1, prefetch_backward = 1;  // units ahead

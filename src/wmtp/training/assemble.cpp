@@ -5,14 +5,15 @@
 
 namespace wmtp::training {
 
-namespace {
-
 parallel::ParallelOptions parallel_of(const AssembleOptions& options) {
   parallel::ParallelOptions parallel = options.parallel;
-  if (options.adamw.recipe == optim::Recipe::bf16_sr)
-    parallel.master_dtype = optim::master_dtype(options.adamw.recipe);
+  const DType master = optim::master_dtype(options.adamw.recipe);
+  if (master != kFloat32) parallel.master_dtype = master;  // else fp32, or fp64
+  parallel.trained_alignment = optim::shard_alignment(options.adamw.recipe);
   return parallel;
 }
+
+namespace {
 
 std::unique_ptr<optim::LossScale> loss_scale_of(const AssembleOptions& options) {
   if (!options.loss_scale && options.parallel.param_dtype != kFloat16) return nullptr;
@@ -32,7 +33,8 @@ std::vector<optim::TrainedShard> trained_shards(parallel::Runtime& runtime) {
   for (int unit = 0; const parallel::UnitState& state : runtime.states()) {
     const UnitId id(unit++);
     if (state.master.defined())
-      shards.push_back({state.plan.trained, rank, state.master, state.grad, state.copy, id});
+      shards.push_back({state.plan.trained, rank, state.master, state.grad, state.copy, id,
+                        !state.plan.kept, state.plan.full_precision});
   }
   return shards;
 }

@@ -23,10 +23,13 @@ struct AssembleOptions {
   model::TransformerOptions transformer;
   parallel::ParallelOptions parallel;
   optim::ParamGroups groups;
-  optim::AdamWSettings adamw;  // its recipe sets parallel.master_dtype
+  optim::AdamWSettings adamw;  // its recipe decides parts of `parallel` (parallel_of)
   StepOptions step;
   std::optional<optim::LossScaleSettings> loss_scale = {};  // absent: fp16 has the usual one
 };
+
+// How the runtime keeps such a model: `parallel` with the masters' dtype and the cuts of the recipe.
+parallel::ParallelOptions parallel_of(const AssembleOptions& options);
 
 // OWNS everything a step works on.
 class TrainableModel {

@@ -75,7 +75,7 @@ void add_optimizer_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(training.optimizer.no_decay), "Parameters left out of weight decay");
   add(rows, WMTP_KEY(training.optimizer.precision), "How masters and moments are kept")
       .free()
-      .unavailable({"split", "bf16_moments", "int8"});
+      .unavailable({"split"});
   add(rows, WMTP_KEY(training.lr_scheduler.type), "Course of the learning rate after warm-up")
       .free();
   add(rows, WMTP_KEY(training.lr_scheduler.warmup_ratio), "Warm-up as a share of the steps")

@@ -1,5 +1,6 @@
 #include "wmtp/kernels/adamw.h"
 
+#include "wmtp/kernels/cpu/adamw_factors.h"
 #include "wmtp/kernels/cpu/parallel.h"
 #include "wmtp/kernels/cpu/reference.h"
 #include "wmtp/tensor/dtype.h"
@@ -7,26 +8,9 @@
 namespace wmtp::kernels::cpu {
 namespace {
 
-// The factors of one update, in the precision of the state.
-template <class T>
-struct Factors {
-  T beta1, beta2, keep, rate, correction2, eps, grad_scale;
-
-  explicit Factors(const AdamW& args) {
-    const auto j = static_cast<double>(*args.applied_steps.data_ptr<std::int64_t>() + 1);
-    beta1 = static_cast<T>(args.beta1);
-    beta2 = static_cast<T>(args.beta2);
-    keep = static_cast<T>(1 - args.learning_rate * args.weight_decay);
-    rate = static_cast<T>(args.learning_rate / (1 - std::pow(args.beta1, j)));
-    correction2 = static_cast<T>(1 / (1 - std::pow(args.beta2, j)));
-    eps = static_cast<T>(args.eps);
-    grad_scale = *args.grad_scale.data_ptr<T>();
-  }
-};
-
 template <class T, class G, class C>
 void update(const AdamW& args) {
-  const Factors<T> f(args);
+  const AdamWFactors<T> factors(args);
   T* param = args.param.data_ptr<T>();
   T* m1 = args.exp_avg.data_ptr<T>();
   T* m2 = args.exp_avg_sq.data_ptr<T>();
@@ -34,10 +18,7 @@ void update(const AdamW& args) {
   C* copy = args.compute_copy.defined() ? args.compute_copy.data_ptr<C>() : nullptr;
   parallel_for(args.param.numel(), 32768, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const T g = static_cast<T>(grad[i]) * f.grad_scale;
-      m1[i] = f.beta1 * m1[i] + (1 - f.beta1) * g;
-      m2[i] = f.beta2 * m2[i] + (1 - f.beta2) * g * g;
-      param[i] = param[i] * f.keep - f.rate * m1[i] / (std::sqrt(m2[i] * f.correction2) + f.eps);
+      param[i] = factors.updated(param[i], static_cast<T>(grad[i]), m1[i], m2[i]);
       if (copy) copy[i] = static_cast<C>(param[i]);
     }
   });

@@ -52,7 +52,8 @@ void cross_entropy(const CrossEntropy& args);
 
 template <class T>
 void adamw(const AdamW& args);
-void adamw_rounded(const AdamW& args);  // bf16 param
+void adamw_rounded(const AdamW& args);  // bf16 moments
+void adamw_8bit(const AdamW& args);     // moments in 8 bits
 
 template <class T>
 void add_squared_norm(const Tensor& flat, const Tensor& out);

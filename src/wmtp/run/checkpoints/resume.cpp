@@ -17,6 +17,7 @@
 #include "wmtp/models/run_paths.h"
 #include "wmtp/models/saved_config.h"
 #include "wmtp/run/checkpoints/fetch_newest.h"
+#include "wmtp/weights/safetensors_tensor.h"
 
 namespace wmtp::run {
 
@@ -231,6 +232,25 @@ void require_agreement(const FoundState& found) {
   compare(named.tokenizer, cursor.tokenizer_fingerprint, "tokenizers");
 }
 
+StateReader reader_of(checkpoint::CheckpointReader& reader) {
+  return {[&reader](const std::string& name) -> std::optional<DType> {
+            const checkpoint::TensorRecord* record = reader.find(name);
+            return record ? weights::to_dtype(record->dtype) : std::nullopt;
+          },
+          [&reader](const std::string& name, std::int64_t begin, const Tensor& out) {
+            models::read_elements(reader, name, begin, out);
+          }};
+}
+
+// Ranks differ in what they hold, not in how it is kept.
+void tell_conversions(const Conversions& conversions, int rank) {
+  if (rank != 0) return;
+  for (const auto& [saved, kept] : conversions)
+    log::info("checkpoint",
+              "moments that were saved in {} are kept in {} from here: they were converted once",
+              saved, kept);
+}
+
 }  // namespace
 
 void require_same_seed(const SavedState& saved, const config::Config& config) {
@@ -254,9 +274,7 @@ void restore(FoundState& found, training::TrainableModel& model, weighting::EmaT
     if (lora_only && !reader.find(param.name)) return base(param, begin, out);
     models::read_elements(reader, param.name, begin, out);
   });
-  load_moments(model, [&reader](const std::string& name, std::int64_t begin, const Tensor& out) {
-    models::read_elements(reader, name, begin, out);
-  });
+  tell_conversions(load_moments(model, reader_of(reader)), model.runtime().placement().rank);
   model.optimizer().applied_steps().fill_(found.state.applied_updates);
   if (model.loss_scale() && found.state.loss_scale)
     model.loss_scale()->restore(*found.state.loss_scale);

@@ -21,13 +21,23 @@ std::uint64_t mixed(std::uint64_t value, std::int64_t next) {
   return value ^ value >> 32;
 }
 
+// As words of 8 bytes. Shards are whole multiples of 128 elements; scales and what lies behind 8-bit
+// moments are small, and copied to be filled up.
+Tensor words_of(const Tensor& flat) {
+  constexpr std::int64_t kWord = 8;
+  const Tensor bytes = flat.view(at::kByte);
+  const std::int64_t missing = (kWord - bytes.numel() % kWord) % kWord;
+  if (missing == 0) return flat.view(at::kLong);
+  return at::cat({bytes, at::zeros({missing}, bytes.options())}).view(at::kLong);
+}
+
 class StateDigest {
  public:
   // A shard as a matrix of 8-byte words: a changed element changes the sum of its column, and two
   // that changed places change the sums of their columns or those of their rows. Sums of integers
   // do not depend on their order, and reading twice is all they cost.
   void add(const Tensor& shard) {
-    const Tensor words = shard.view(at::kLong);  // shards are whole multiples of 128 elements
+    const Tensor words = words_of(shard);
     const std::int64_t num_rows = words.numel() / kColumns, num_in_rows = num_rows * kColumns;
     const Tensor matrix = words.narrow(0, 0, num_in_rows).view({num_rows, kColumns});
     fold(at::cat(
@@ -64,8 +74,8 @@ std::int64_t held_digest(training::TrainableModel& model) {
     if (!state.master.defined()) continue;
     if (is_replicated(state.plan.trained)) {
       digest.add(state.master);
-      digest.add(model.optimizer().exp_avg()[trained]);
-      digest.add(model.optimizer().exp_avg_sq()[trained]);
+      for (const Tensor& moment : model.optimizer().moments()[trained].tensors())
+        digest.add(moment);
     }
     ++trained;
   }

@@ -1,8 +1,5 @@
 #include "wmtp/run/checkpoints/state_tensors.h"
 
-#include <ATen/ops/empty.h>
-#include <fmt/format.h>
-
 namespace wmtp::run {
 namespace {
 
@@ -19,57 +16,87 @@ WrittenCut written_cut(const parallel::Runtime& runtime) {
   return {place.rank, hybrid ? place.shard_world : place.world};
 }
 
-// The pieces of a bucket of one part of a cut, found in `flat`, which holds the rank's
-// shard of that same cut, or everything.
-void add_pieces(const layout::BucketPlan& held, const Tensor& flat, const WrittenCut& place,
-                checkpoint::Part part,
-                const std::function<std::string(const std::string&)>& name_of,
-                std::vector<StatePiece>& pieces) {
-  const layout::BucketPlan cut(held.params(), place.world);
+// A stretch of a parameter that this rank writes, and where it holds it.
+struct WrittenPiece {
+  const layout::ParamSpec& param;
+  BlocksOfParam blocks;
+  layout::Range in_param, held;
+};
+
+// The pieces of a bucket of one part of a cut. The rank holds its shard of that same cut, or
+// everything.
+std::vector<WrittenPiece> written_pieces(const layout::BucketPlan& held, const WrittenCut& place) {
+  const layout::BucketPlan cut(held.params(), place.world, held.alignment());
   const bool whole = held.shard_numel() == held.padded_numel();
   const std::int64_t offset = whole ? cut.owned(place.rank).begin : 0;
+  std::vector<WrittenPiece> pieces;
   for (const layout::Piece& piece : cut.pieces(place.rank)) {
-    const layout::ParamSpec& param = cut.params()[piece.param];
-    pieces.push_back({part, name_of(param.name), param.shape, piece.in_param,
-                      flat.narrow(0, offset + piece.in_shard, piece.in_param.size())});
+    const std::int64_t begin = offset + piece.in_shard;
+    pieces.push_back({held.params()[piece.param],
+                      {held.param_range(piece.param).begin},
+                      piece.in_param,
+                      {begin, begin + piece.in_param.size()}});
+  }
+  return pieces;
+}
+
+void add_weights(const layout::BucketPlan& plan, const Tensor& flat, const WrittenCut& cut,
+                 std::vector<StatePiece>& pieces) {
+  for (const WrittenPiece& one : written_pieces(plan, cut))
+    pieces.push_back({checkpoint::Part::model, one.param.name, one.param.shape, one.in_param,
+                      flat.narrow(0, one.held.begin, one.held.size())});
+}
+
+void add_moments(const layout::BucketPlan& plan, const optim::ShardMoments& moments,
+                 optim::Moment moment, const WrittenCut& cut, std::vector<StatePiece>& pieces) {
+  for (const WrittenPiece& one : written_pieces(plan, cut)) {
+    const auto add = [&](std::string name, std::vector<std::int64_t> shape, layout::Range range,
+                         const Tensor& values) {
+      pieces.push_back(
+          {checkpoint::Part::optim, std::move(name), std::move(shape), range, values});
+    };
+    const std::string& param = one.param.name;
+    const auto kept = moments.view(moment, one.held);
+    if (!kept.scales.defined()) {
+      add(moment_name(param, moment), one.param.shape, one.in_param, kept.values);
+      continue;
+    }
+    const std::int64_t num_blocks = one.blocks.touched({0, one.param.numel()}).size();
+    add(codes_name(param, moment), one.param.shape, one.in_param, kept.values);
+    add(scales_name(param, moment), {num_blocks}, one.blocks.touched(one.in_param), kept.scales);
   }
 }
 
-void load_bucket(const layout::BucketPlan& plan, int rank, const Tensor& flat,
-                 const ReadState& read, bool second) {
-  for (const layout::Piece& piece : plan.pieces(rank)) {
-    const Tensor target = flat.narrow(0, piece.in_shard, piece.in_param.size());
-    const Tensor host =
-        at::empty({piece.in_param.size()}, at::TensorOptions().dtype(target.scalar_type()));
-    read(moment_name(plan.params()[piece.param].name, second), piece.in_param.begin, host);
-    target.copy_(host);
+// Bytes of one moment of all of a unit's trained parameters in files.
+std::int64_t moment_bytes(const std::vector<layout::ParamSpec>& trained,
+                          const optim::MomentRules& rules) {
+  const std::int64_t quantized = optim::num_quantized(trained, rules);
+  const auto wide = static_cast<std::int64_t>(element_bytes(optim::wide_dtype(rules)));
+  std::int64_t sum = 0, start = 0;
+  for (const layout::ParamSpec& param : trained) {
+    const std::int64_t size = param.numel();
+    sum += start < quantized ? size + 4 * BlocksOfParam{start}.touched({0, size}).size()
+                             : wide * size;
+    start += size;
   }
+  return sum;
 }
 
 }  // namespace
-
-std::string moment_name(const std::string& parameter, bool second) {
-  return fmt::format("optim.state.{}.{}", parameter, second ? "exp_avg_sq" : "exp_avg");
-}
 
 std::vector<StatePiece> state_pieces(training::TrainableModel& model, bool with_frozen) {
   std::vector<StatePiece> pieces;
   const WrittenCut cut = written_cut(model.runtime());
   if (cut.rank >= cut.world) return pieces;
-  auto same = [](const std::string& name) { return name; };
   std::size_t trained = 0;
   for (const parallel::UnitState& state : model.runtime().states()) {
     if (state.frozen.defined() && with_frozen)
-      add_pieces(state.plan.frozen, state.frozen, cut, checkpoint::Part::model, same, pieces);
+      add_weights(state.plan.frozen, state.frozen, cut, pieces);
     if (!state.master.defined()) continue;
     const layout::BucketPlan& plan = state.plan.trained;
-    add_pieces(plan, state.master, cut, checkpoint::Part::model, same, pieces);
-    for (const bool second : {false, true}) {
-      const auto& moments = second ? model.optimizer().exp_avg_sq() : model.optimizer().exp_avg();
-      add_pieces(
-          plan, moments[trained], cut, checkpoint::Part::optim,
-          [second](const std::string& name) { return moment_name(name, second); }, pieces);
-    }
+    add_weights(plan, state.master, cut, pieces);
+    for (const optim::Moment moment : optim::kMoments)
+      add_moments(plan, model.optimizer().moments()[trained], moment, cut, pieces);
     ++trained;
   }
   return pieces;
@@ -77,17 +104,18 @@ std::vector<StatePiece> state_pieces(training::TrainableModel& model, bool with_
 
 std::int64_t state_bytes(const training::AssembleOptions& options, bool with_frozen) {
   const parallel::ParallelOptions& parallel = options.parallel;
-  const auto master =
-      static_cast<std::int64_t>(element_bytes(optim::master_dtype(options.adamw.recipe)));
-  const auto frozen = static_cast<std::int64_t>(
-      element_bytes(parallel.frozen_dtype.value_or(parallel.param_dtype)));
+  const DType stored = parallel.frozen_dtype.value_or(parallel.param_dtype);
   std::int64_t sum = 0;
-  for (const layout::UnitSpec& unit : training::trainable_units(options))
-    for (const layout::ParamSpec& param : unit.params) {
-      const std::int64_t trained = 3 * (unit.full_precision ? 4 : master);
-      const std::int64_t kept = with_frozen ? (unit.full_precision ? 4 : frozen) : 0;
-      sum += param.numel() * (param.trained ? trained : kept);
-    }
+  for (const layout::UnitPlan& unit : layout::shard_plan(training::trainable_units(options), 1)) {
+    const DType master =
+        unit.full_precision ? kFloat32 : optim::master_dtype(options.adamw.recipe);
+    const DType frozen = unit.full_precision ? kFloat32 : stored;
+    sum += unit.trained.numel() * static_cast<std::int64_t>(element_bytes(master));
+    sum += 2 * moment_bytes(unit.trained.params(), {options.adamw.recipe, !unit.kept,
+                                                    unit.full_precision, master});
+    if (with_frozen)
+      sum += unit.frozen.numel() * static_cast<std::int64_t>(element_bytes(frozen));
+  }
   return sum;
 }
 
@@ -95,16 +123,16 @@ int num_writers(training::TrainableModel& model) {
   return written_cut(model.runtime()).world;
 }
 
-void load_moments(training::TrainableModel& model, const ReadState& read) {
+Conversions load_moments(training::TrainableModel& model, const StateReader& reader) {
   const parallel::Runtime& runtime = model.runtime();
   const int rank = runtime.placement().shard_rank();
+  Conversions conversions;
   std::size_t trained = 0;
-  for (const parallel::UnitState& state : runtime.states()) {
-    if (!state.master.defined()) continue;
-    load_bucket(state.plan.trained, rank, model.optimizer().exp_avg()[trained], read, false);
-    load_bucket(state.plan.trained, rank, model.optimizer().exp_avg_sq()[trained], read, true);
-    ++trained;
-  }
+  for (const parallel::UnitState& state : runtime.states())
+    if (state.master.defined())
+      conversions.merge(load_shard_moments(state.plan.trained, rank,
+                                           model.optimizer().moments()[trained++], reader));
+  return conversions;
 }
 
 }  // namespace wmtp::run

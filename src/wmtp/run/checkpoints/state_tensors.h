@@ -2,21 +2,21 @@
 // moments, by parameter, each rank with the flat ranges it owns under FULL_SHARD, whatever the
 // strategy; with HYBRID_SHARD the ranks of the first group, and the others nothing.
 #pragma once
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "wmtp/checkpoint/format/names.h"
 #include "wmtp/layout/shard_plan.h"
+#include "wmtp/run/checkpoints/moment_tensors.h"
 #include "wmtp/training/assemble.h"
 
 namespace wmtp::run {
 
 struct StatePiece {
   checkpoint::Part part = checkpoint::Part::model;
-  std::string name;  // in the file: the parameter's, or optim.state.<parameter>.exp_avg[_sq]
+  std::string name;  // in the file: the parameter's, or a name of moment_tensors.h
   std::vector<std::int64_t> shape;
-  layout::Range in_param;
+  layout::Range in_param;  // elements of that shape
   Tensor values;  // 1-D view of those elements, where they live
 };
 
@@ -28,12 +28,7 @@ std::int64_t state_bytes(const training::AssembleOptions& options, bool with_fro
 
 int num_writers(training::TrainableModel& model);  // ranks that have pieces
 
-// Elements [begin, begin + out.numel()) of a stored tensor into a host tensor of any float dtype.
-using ReadState =
-    std::function<void(const std::string& name, std::int64_t begin, const Tensor& out)>;
-// Fills both moments of this rank's shards.
-void load_moments(training::TrainableModel& model, const ReadState& read);
-
-std::string moment_name(const std::string& parameter, bool second);
+// Fills both moments of this rank's shards (load_shard_moments).
+Conversions load_moments(training::TrainableModel& model, const StateReader& reader);
 
 }  // namespace wmtp::run

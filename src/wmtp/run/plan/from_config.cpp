@@ -154,9 +154,7 @@ optim::AdamWSettings adamw_settings(const config::Config& config) {
   settings.beta1 = optimizer.betas[0];
   settings.beta2 = optimizer.betas[1];
   settings.eps = optimizer.eps;
-  settings.recipe = optimizer.precision == config::OptimizerPrecision::bf16_sr
-                        ? optim::Recipe::bf16_sr
-                        : optim::Recipe::fp32;
+  settings.recipe = optim::recipe_from_name(config::name_of(optimizer.precision));
   settings.rounding_seed = static_cast<std::uint64_t>(config.runtime.seed);
   return settings;
 }

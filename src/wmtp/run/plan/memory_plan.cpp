@@ -23,6 +23,15 @@ constexpr std::int64_t kGpuLibraryBytes = std::int64_t{32} << 20;
 // had: room for the unit it gathers and for the one before.
 constexpr std::int64_t kGlooCopies = 4;
 
+std::string masters_row(const MemoryRequest& request) {
+  const auto master = wmtp::name_of(request.parallel.master_dtype);
+  if (request.recipe == optim::Recipe::int8)
+    return fmt::format("master weights ({}) and two moments (8 bits)", master);
+  if (request.recipe == optim::Recipe::bf16_moments)
+    return fmt::format("master weights ({}) and two moments (bf16)", master);
+  return fmt::format("master weights and two moments ({})", master);
+}
+
 // What stays for the whole run, row by row.
 class Standing {
  public:
@@ -33,9 +42,7 @@ class Standing {
       add_row({std::move(what), bytes, request_.parallel.offloads()});
       plan_.state_bytes += bytes;
     };
-    add(fmt::format("master weights and two moments ({})",
-                    wmtp::name_of(request_.parallel.master_dtype)),
-        units.masters);
+    add(masters_row(request_), units.masters);
     add("gradients (fp32)", units.grads);
     add("weights to compute with", units.copies);
     add("frozen weights", units.frozen);
@@ -70,7 +77,7 @@ class Standing {
     options.param_dtype = other.dtype;
     options.frozen_dtype = other.stored_dtype;
     options.device = request_.parallel.device;
-    const UnitMemory units = unit_memory(other.units, options, request_.world);
+    const UnitMemory units = unit_memory(other.units, options, optim::Recipe::fp32, request_.world);
     plan_.other_bytes = units.frozen + 2 * units.gather_slot + units.kept_gathers;
     add_row(
         {other.shard ? "frozen model, sharded, and its gather slots" : "frozen model, replicated",
@@ -153,7 +160,7 @@ std::vector<layout::UnitSpec> planned_units(const MemoryRequest& request) {
 
 MemoryPlan plan_memory(const MemoryRequest& request) {
   MemoryPlan plan;
-  const UnitMemory units = unit_memory(planned_units(request), request.parallel, request.world);
+  const UnitMemory units = unit_memory(planned_units(request), request.parallel, request.recipe, request.world);
   Standing standing(request, plan);
   standing.add_state(units);
   standing.add_buffers(units);

@@ -1,7 +1,8 @@
 // What a rank needs, by formula, before anything is allocated: the most of all moments of a step.
 // State and slots are exact (padding included) and stay all along; what comes and goes is counted
 // moment by moment as the model allocates it (memory_moments.h), every token having a target. 10 %
-// slack stands for the allocator. k = bytes of master and moments: 12 in fp32, 6 in bf16 (bf16_sr).
+// slack stands for the allocator. k = bytes of master and moments: 12 in fp32, 8
+// with bf16 moments, 6 in bf16 (bf16_sr), 4.03 with 8-bit moments (int8).
 //   FULL_SHARD (k + 4) P / W + 2 c U + 2 q U + (c + q) R;  SHARD_GRAD_OP (k + 4) P / W + c P + 2 q
 //   U + q R; NO_SHARD (k + 4 + c) P, without c where the master is computed with; HYBRID_SHARD as
 //   FULL_SHARD with the ranks of a group for W, and two shards of U more where gradients cross to
@@ -18,6 +19,7 @@
 #include "wmtp/model/lora.h"
 #include "wmtp/model/model_config.h"
 #include "wmtp/model/weight_names.h"
+#include "wmtp/optim/recipe.h"
 #include "wmtp/parallel/options.h"
 #include "wmtp/run/plan/block_memory.h"
 
@@ -41,7 +43,8 @@ struct MemoryRequest {
   bool heads = true;    // the prediction heads are run
   std::optional<model::ValueHeadType> value_head = {};
   std::optional<FrozenRequest> other = {};
-  parallel::ParallelOptions parallel;
+  parallel::ParallelOptions parallel;  // as training::parallel_of has it
+  optim::Recipe recipe = optim::Recipe::fp32;
   int world = 1;
   model::Recompute recompute = model::Recompute::none;
   std::int64_t tokens = 0;           // of a micro-batch on this rank

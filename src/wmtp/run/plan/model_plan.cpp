@@ -98,9 +98,8 @@ MemoryRequest memory_request(const config::Config& config, const RunContext& con
   request.heads = plan.predicts;
   if (assemble.value_head) request.value_head = assemble.value_head->type;
   if (plan.frozen) request.other = plan.frozen->memory_request();
-  request.parallel = assemble.parallel;
-  if (assemble.adamw.recipe == optim::Recipe::bf16_sr)
-    request.parallel.master_dtype = optim::master_dtype(assemble.adamw.recipe);
+  request.parallel = training::parallel_of(assemble);
+  request.recipe = assemble.adamw.recipe;
   request.world = context.world;
   request.tokens = config.training.batch_size * config.dataset.max_length *
                    (config.data_sampling.use_pairwise ? 2 : 1);
@@ -187,6 +186,7 @@ ModelPlan plan_model(const config::Config& config, const RunContext& context,
   if (context.rank == 0) tell_groups(assemble.parallel, context.world);
   assemble.groups = param_groups(config);
   assemble.adamw = adamw_settings(config);
+  optim::require_tried(assemble.adamw.recipe, context.device, "training.optimizer.precision");
   assemble.step.max_grad_norm = config.training.max_grad_norm.value_or(0);
   plan.fill = complete_fill(config, source, assemble, context);
   plan.frozen = opened.frozen;

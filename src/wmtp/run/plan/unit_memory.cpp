@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "wmtp/layout/shard_plan.h"
+#include "wmtp/optim/moments.h"
 #include "wmtp/tensor/dtype.h"
 
 namespace wmtp::run {
@@ -81,9 +82,9 @@ void add_read(const layout::BucketPlan& bucket, DType stored, UnitMemory& sizes)
 }  // namespace
 
 UnitMemory unit_memory(const std::vector<layout::UnitSpec>& units,
-                       const parallel::ParallelOptions& options, int world) {
+                       const parallel::ParallelOptions& options, optim::Recipe recipe, int world) {
   const parallel::Placement place = parallel::placement_of(options, /*rank=*/0, world);
-  const auto trained = layout::shard_plan(units, place.shard_world);
+  const auto trained = layout::shard_plan(units, place.shard_world, options.trained_alignment);
   const auto frozen = layout::shard_plan(units, options.shards_frozen() ? place.shard_world : 1);
   UnitMemory sizes;
   for (std::size_t u = 0; u < trained.size(); ++u) {
@@ -91,7 +92,10 @@ UnitMemory unit_memory(const std::vector<layout::UnitSpec>& units,
     unit.frozen = frozen[u].frozen;
     const UnitRules rules = rules_of(options, unit);
     const std::int64_t shard = unit.trained.shard_numel();
-    sizes.masters += 3 * bytes_of_params(shard, rules.master);
+    sizes.masters += bytes_of_params(shard, rules.master);
+    sizes.masters += optim::moment_layout(unit.trained, place.shard_world - 1,
+                                          {recipe, !unit.kept, unit.full_precision, rules.master})
+                         .bytes();
     sizes.grads += bytes_of_params(shard, kFloat32);
     if (rules.copied) sizes.copies += bytes_of_params(shard, rules.compute);
     sizes.frozen += bytes_of_params(unit.frozen.shard_numel(), rules.frozen);

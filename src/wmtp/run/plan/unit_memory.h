@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "wmtp/layout/unit_spec.h"
+#include "wmtp/optim/recipe.h"
 #include "wmtp/parallel/options.h"
 
 namespace wmtp::run {
@@ -24,7 +25,9 @@ struct UnitMemory {
   std::int64_t widest_read = 0;
 };
 
+// Of the rank that needs most of the moments, which is the last one where recipes keep vectors in
+// more bits than matrices: they come last.
 UnitMemory unit_memory(const std::vector<layout::UnitSpec>& units,
-                       const parallel::ParallelOptions& options, int world);
+                       const parallel::ParallelOptions& options, optim::Recipe recipe, int world);
 
 }  // namespace wmtp::run
