@@ -55,6 +55,12 @@ struct Nf4Scales {
   bool nested() const { return group_max.defined(); }
 };
 
+// Weights of whole blocks, the last one perhaps short.
+struct Nf4Weights {
+  Tensor packed = {};
+  Nf4Scales scales = {};
+};
+
 // Second level, of all scales of a parameter: fp32 [blocks] on the CPU, finite.
 Nf4Scales nf4_quantize_scales(const Tensor& absmax);
 // A stretch of them: views, whose place is counted from the parameter's first block.

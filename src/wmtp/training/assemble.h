@@ -18,6 +18,7 @@ namespace wmtp::training {
 struct AssembleOptions {
   model::ModelConfig model;
   bool frozen = false;                              // the model only reads; its value head learns
+  bool quantize = false;                            // frozen projection matrices are kept in NF4
   std::optional<ValuePathOptions> value_head = {};  // a unit of its own behind the model's
   MakeObjective objective;                          // REQUIRED
   model::TransformerOptions transformer;

@@ -27,17 +27,24 @@ class StateDigest {
   // that changed places change the sums of their columns or those of their rows. Sums of integers
   // do not depend on their order, and reading twice is all they cost.
   void add(const Tensor& shard) {
-    const Tensor words = shard.view(at::kLong);  // shards are whole multiples of 128 elements
-    const std::int64_t num_rows = words.numel() / kColumns, num_in_rows = num_rows * kColumns;
-    const Tensor matrix = words.narrow(0, 0, num_in_rows).view({num_rows, kColumns});
-    fold(at::cat(
-        {matrix.sum(0), matrix.sum(1), words.narrow(0, num_in_rows, words.numel() - num_in_rows)}));
+    const Tensor bytes = shard.view(at::kByte);
+    const std::int64_t in_words = bytes.numel() / 8 * 8;
+    add_words(bytes.narrow(0, 0, in_words).view(at::kLong));
+    if (in_words < bytes.numel())
+      fold(bytes.narrow(0, in_words, bytes.numel() - in_words).to(at::kLong));
   }
 
   // 0: nothing was added.
   std::int64_t value() const { return static_cast<std::int64_t>(value_); }
 
  private:
+  void add_words(const Tensor& words) {
+    const std::int64_t num_rows = words.numel() / kColumns, num_in_rows = num_rows * kColumns;
+    const Tensor matrix = words.narrow(0, 0, num_in_rows).view({num_rows, kColumns});
+    fold(at::cat(
+        {matrix.sum(0), matrix.sum(1), words.narrow(0, num_in_rows, words.numel() - num_in_rows)}));
+  }
+
   void fold(const Tensor& words) {
     const Tensor host = words.cpu();
     const auto* at = host.const_data_ptr<std::int64_t>();
@@ -61,6 +68,8 @@ std::int64_t held_digest(training::TrainableModel& model) {
   std::size_t trained = 0;
   for (const parallel::UnitState& state : runtime.states()) {
     if (state.frozen.defined() && is_replicated(state.plan.frozen)) digest.add(state.frozen);
+    if (state.quantized && is_replicated(state.plan.frozen))
+      for (const Tensor& part : state.quantized->tensors()) digest.add(part);
     if (!state.master.defined()) continue;
     if (is_replicated(state.plan.trained)) {
       digest.add(state.master);

@@ -3,6 +3,8 @@
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
+#include "wmtp/core/error.h"
+
 namespace wmtp::run {
 namespace {
 
@@ -59,6 +61,7 @@ std::vector<StatePiece> state_pieces(training::TrainableModel& model, bool with_
   auto same = [](const std::string& name) { return name; };
   std::size_t trained = 0;
   for (const parallel::UnitState& state : model.runtime().states()) {
+    WMTP_CHECK(!with_frozen || !state.quantized, "weights in NF4 are no part of checkpoints");
     if (state.frozen.defined() && with_frozen)
       add_pieces(state.plan.frozen, state.frozen, cut, checkpoint::Part::model, same, pieces);
     if (!state.master.defined()) continue;

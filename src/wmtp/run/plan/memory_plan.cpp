@@ -38,7 +38,7 @@ class Standing {
         units.masters);
     add("gradients (fp32)", units.grads);
     add("weights to compute with", units.copies);
-    add("frozen weights", units.frozen);
+    add(request_.quantize ? "frozen weights (matrices in NF4)" : "frozen weights", units.frozen);
   }
 
   void add_buffers(const UnitMemory& units) {
@@ -146,6 +146,7 @@ std::vector<layout::UnitSpec> planned_units(const MemoryRequest& request) {
   if (request.frozen)
     for (layout::UnitSpec& unit : units)
       for (layout::ParamSpec& param : unit.params) param.trained = false;
+  if (request.quantize) model::quantize_projections(units);
   if (request.value_head)
     units.push_back(model::value_head_unit(*request.value_head, request.model.dim));
   return units;
