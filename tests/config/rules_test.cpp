@@ -300,6 +300,31 @@ TEST_F(DeterministicTest, NeedsANumberOfThreads) {
                           "machine decides how many there are, and sums are split by threads"));
 }
 
+class QuantizeTest : public ConfigTest {};
+
+TEST_F(QuantizeTest, WhatIsTrainedUponABaseIn4BitsIsAdapters) {
+  EXPECT_THAT(problems(minimal(), {"models.policy.quantize=nf4", "training.use_lora=true"}),
+              IsEmpty());
+  EXPECT_THAT(problems(minimal(), {"models.policy.quantize=nf4"}),
+              ElementsAre("--override 1: models.policy.quantize: nf4 needs training.use_lora: "
+                          "weights in 4 bits do not learn, adapters on them do"));
+  EXPECT_THAT(problems(minimal(), {"models.policy.quantize=int4"}),
+              ElementsAre(::testing::HasSubstr("models.policy.quantize")));
+}
+
+TEST_F(QuantizeTest, ACriticsOwnBackboneHasItsOwnKey) {
+  const std::vector<std::string> critic{"experiment.stage=critic", "training.use_lora=true",
+                                        "models.value_model.path=micro"};
+  auto with = [&critic](std::string key) {
+    std::vector<std::string> all = critic;
+    all.push_back(std::move(key));
+    return all;
+  };
+  EXPECT_THAT(problems(minimal(), with("models.value_model.quantize=nf4")), IsEmpty());
+  EXPECT_THAT(problems(minimal(), with("models.policy.quantize=nf4")),
+              ElementsAre(::testing::HasSubstr("the backbone is models.value_model.path")));
+}
+
 class UnknownKeyTest : public ConfigTest {};
 
 TEST_F(UnknownKeyTest, Advice) {

@@ -16,6 +16,7 @@ CASES = [
     (1, "micro-qwen3", "--stage rho1 --signals model --recompute light --lora 8"),
     (2, "micro", "--strategy FULL_SHARD --stage verifiable --signals joint"),
     (1, "small", "--stage baseline"),
+    (1, "small", "--stage baseline --lora 8 --quantize nf4"),
 ]
 
 

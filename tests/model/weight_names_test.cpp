@@ -1,10 +1,12 @@
 #include "wmtp/model/weight_names.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "support/expect_error.h"
+#include "wmtp/model/lora.h"
 #include "wmtp/model/presets.h"
 
 namespace wmtp::model {
@@ -53,6 +55,34 @@ TEST(ModelUnits, TheSevenBillionMtpModelHas291Tensors) {
   std::size_t count = 0;
   for (const auto& unit : model_units(preset("llama-mtp-7b"))) count += unit.params.size();
   EXPECT_EQ(count, 291u);
+}
+
+TEST(Quantized, FrozenProjectionsOfAllBlocksAndNothingElse) {
+  const ModelConfig config = preset("micro");
+  LoraConfig lora;
+  lora.scope = LoraScope::trunk, lora.train_heads = true;
+  std::vector<layout::UnitSpec> units = lora_units(config, lora);
+  EXPECT_TRUE(quantize_projections(units).empty());
+  for (const layout::UnitSpec& unit : units)
+    for (const layout::ParamSpec& param : unit.params)
+      EXPECT_EQ(param.quantized, !param.trained && param.name.ends_with("_proj.weight"))
+          << param.name;
+  EXPECT_TRUE(units[1].params[0].quantized);
+  EXPECT_FALSE(units.back().params[0].quantized) << "head blocks are trained whole";
+}
+
+// Rows of 30: v begins inside a block of 64, and gate has no whole number of them.
+TEST(Quantized, MatricesOfPartialBlocksAreLeftAndNamed) {
+  std::vector<layout::UnitSpec> units{{"block",
+                                       {{"q_proj.weight", {64, 30}, false},
+                                        {"k_proj.weight", {33, 30}, false},
+                                        {"v_proj.weight", {32, 30}, false},
+                                        {"norm.weight", {64}, false}}}};
+  EXPECT_THAT(quantize_projections(units),
+              ::testing::ElementsAre("k_proj.weight", "v_proj.weight"));
+  EXPECT_TRUE(units[0].params[0].quantized);
+  EXPECT_FALSE(units[0].params[1].quantized || units[0].params[2].quantized ||
+               units[0].params[3].quantized);
 }
 
 TEST(ValueHead, CountsAreThoseOfTheDefinition) {

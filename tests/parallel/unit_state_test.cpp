@@ -29,13 +29,13 @@ std::vector<std::string> fill_with_places(std::vector<UnitState>& states,
                                           const ParallelOptions& options,
                                           const Placement& placement) {
   std::vector<std::string> asked;
-  fill_unit_states(states, options, placement,
-                   [&](const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
-                     EXPECT_EQ(out.scalar_type(), kFloat32);
-                     asked.push_back(param.name + " " + std::to_string(begin) + " " +
-                                     std::to_string(out.numel()));
-                     out.copy_(at::arange(begin, begin + out.numel(), out.options()));
-                   });
+  const ReadParam read = [&](const layout::ParamSpec& param, std::int64_t begin,
+                             const Tensor& out) {
+    EXPECT_EQ(out.scalar_type(), kFloat32);
+    asked.push_back(param.name + " " + std::to_string(begin) + " " + std::to_string(out.numel()));
+    out.copy_(at::arange(begin, begin + out.numel(), out.options()));
+  };
+  fill_unit_states(states, options, placement, {.values = read});
   return asked;
 }
 

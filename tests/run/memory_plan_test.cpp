@@ -146,6 +146,31 @@ TEST(MemoryPlan, FrozenWeightsInTheirOwnDtype) {
   EXPECT_EQ(bytes[1], bytes[0] / 2 + root + 2 * 4 * read.block_parameters());
 }
 
+// Matrices of the blocks in 4 bits, 8 more for 64 of them, 32 for 16384 (a part of that counts);
+// vectors and root as they were, and slots to dequantise into.
+TEST(MemoryPlan, AFrozenModelInNf4) {
+  const auto gather = comm::make_single("g", c10::Device(c10::kCPU)),
+             reduce = comm::make_single("r", c10::Device(c10::kCPU));
+  models::ModelSource source;
+  source.config = model::preset("small");
+  source.fill = [](const layout::ParamSpec&, std::int64_t, const Tensor& out) { out.zero_(); };
+  training::FrozenModelOptions options;
+  options.quantize = true;
+  const training::FrozenModel model(source, options, {gather.get(), reduce.get()});
+  MemoryRequest request;
+  request.model = source.config;
+  request.other = frozen_request(source.config, /*shard=*/false);
+  request.other->dtype = kFloat32;
+  request.other->units = training::frozen_units(source, options.use, /*quantize=*/true);
+  EXPECT_EQ(plan_memory(request).other_bytes, model.state_bytes());
+  const model::ModelConfig read = model::next_token_model(source.config);
+  const double block = static_cast<double>(read.block_parameters());
+  const double root = 4.0 * static_cast<double>(2 * read.vocab_size * read.dim + read.dim);
+  const double blocks = static_cast<double>(read.num_blocks) * block * 0.51587;
+  EXPECT_NEAR(static_cast<double>(model.state_bytes()), root + blocks + 2 * 4 * block,
+              0.01 * blocks);
+}
+
 // A group is a world of its own, but for what crosses to the others in a copy.
 TEST(MemoryPlan, GroupsOfARunNeedWhatTheirOwnWorldWould) {
   for (const bool is_copied : {false, true}) {
@@ -181,6 +206,7 @@ void expect_as_allocated(const training::AssembleOptions& options) {
   MemoryRequest request;
   request.model = options.model;
   request.lora = options.transformer.lora;
+  request.quantize = options.quantize;
   request.parallel = model.runtime().options();
   const MemoryPlan plan = plan_memory(request);
   const double state =
@@ -210,6 +236,8 @@ TEST(MemoryPlan, EqualsWhatIsAllocated) {
           expect_as_allocated(options);
           if (!adapters) continue;
           options.parallel.frozen_dtype = kBFloat16;
+          expect_as_allocated(options);
+          options.quantize = true;
           expect_as_allocated(options);
         }
 }

@@ -79,6 +79,19 @@ inline std::vector<NamedLayout> lora_layouts(int world) {
   return layouts;
 }
 
+// Adapters upon a base in NF4: every strategy, and every level once.
+inline std::vector<NamedLayout> quantized_layouts(int world) {
+  std::vector<NamedLayout> layouts;
+  for (const NamedLayout& one : lora_layouts(world)) {
+    const bool sharded = one.layout.strategy == parallel::Strategy::full_shard;
+    const bool adapters = one.problem == "adapters" && one.layout.prefetch == 1;
+    if (!adapters || (!sharded && one.layout.recompute != model::Recompute::none)) continue;
+    layouts.push_back({"NF4, " + one.name, one.layout, "NF4"});
+    layouts.back().layout.quantize = true;
+  }
+  return layouts;
+}
+
 inline std::vector<NamedLayout> rounded_layouts(int world) {
   std::vector<NamedLayout> layouts;
   for (NamedLayout one : all_layouts(world)) {

@@ -36,6 +36,7 @@ nlohmann::ordered_json report_of(const StepFlags& flags, StepBench& bench, const
       {"recompute", kLevels[static_cast<int>(bench.options().transformer.recompute)]},
       {"dtype", name_of(bench.model().runtime().options().param_dtype)},
       {"precision", flags.precision},
+      {"quantize", flags.quantize},
       {"cpu_offload", flags.offload},
       {"params", bench.options().model.total_parameters()},
       {"step_s", median(measured.seconds)},
@@ -198,9 +199,14 @@ void add_bench_step(CLI::App& bench, cli::Session& session) {
   command->add_flag("--repeat-batch", flags->repeat_batch,
                     "The same batch every step: the loss falls");
   command
-      ->add_option("--precision", flags->precision,
-                   "How the optimizer keeps masters and moments: fp32, bf16_moments, bf16_sr or int8")
+      ->add_option(
+          "--precision", flags->precision,
+          "How the optimizer keeps masters and moments: fp32, bf16_moments, bf16_sr or int8")
       ->check(CLI::IsMember({"fp32", "bf16_moments", "bf16_sr", "int8"}));
+  command
+      ->add_option("--quantize", flags->quantize,
+                   "How frozen matrices are kept, under --lora and of --signals model")
+      ->check(CLI::IsMember({"none", "nf4"}));
   command->add_flag("--expect", flags->expect,
                     "Also the tokens/s that `wmtp plan` expects, after 2 s of calibration");
   command

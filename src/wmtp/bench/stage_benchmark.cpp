@@ -88,6 +88,7 @@ training::FrozenModelOptions BenchStage::frozen_options(
   wanted.use = name() == "verifiable" ? training::FrozenModelOptions::Use::values
                                       : training::FrozenModelOptions::Use::next_token_nll;
   wanted.dtype = options.parallel.param_dtype;
+  wanted.quantize = options.quantize;
   wanted.device = options.parallel.device;
   return wanted;
 }
@@ -98,7 +99,7 @@ std::optional<run::FrozenRequest> BenchStage::frozen_request(
   const models::ModelSource source = frozen_source(options);
   const training::FrozenModelOptions wanted = frozen_options(options);
   return run::FrozenRequest{.model = training::frozen_config(source, wanted.use),
-                            .units = training::frozen_units(source, wanted.use),
+                            .units = training::frozen_units(source, wanted.use, wanted.quantize),
                             .dtype = wanted.dtype,
                             .logits = name() == "rho1"};
 }

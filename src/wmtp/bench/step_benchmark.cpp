@@ -61,6 +61,7 @@ run::MemoryRequest memory_request(const StepFlags& flags, const BenchStage& stag
   request.model = options.model;
   request.lora = options.transformer.lora;
   request.frozen = options.frozen;
+  request.quantize = options.quantize;
   request.heads = stage.predicts();
   if (options.value_head) request.value_head = options.value_head->type;
   request.other = stage.frozen_request(options);
@@ -73,13 +74,25 @@ run::MemoryRequest memory_request(const StepFlags& flags, const BenchStage& stag
   return request;
 }
 
+void check_quantize(const StepFlags& flags, c10::Device device) {
+  if (flags.quantize == "none") return;
+  if (flags.lora_rank == 0)
+    throw Error(ErrorKind::config, "bench", "--quantize nf4 without --lora: nothing is frozen",
+                "weights in 4 bits do not learn, adapters on them do");
+  if (!device.is_cpu())
+    throw Error(ErrorKind::config, "bench",
+                "--quantize nf4 on a GPU, but its GPU bodies were never run", "use --device cpu");
+}
+
 training::AssembleOptions options_of(const StepFlags& flags, const model::ModelConfig& config,
                                      c10::Device device, int world, BenchStage& stage) {
   const std::string dtype = !flags.dtype.empty() ? flags.dtype : device.is_cuda() ? "bf16" : "fp32";
   if (device.is_cpu() && dtype != "fp32")
     throw Error(ErrorKind::config, "bench", fmt::format("--dtype {} on a CPU", dtype),
                 "CPU steps compute in fp32");
+  check_quantize(flags, device);
   training::AssembleOptions options;
+  options.quantize = flags.quantize == "nf4";
   options.model = stage.model(config);
   options.transformer.recompute = recompute_from_name(flags.recompute);
   options.transformer.lora = lora_of(flags, options.model);

@@ -28,6 +28,16 @@ ComputeDTypes compute_dtypes(const Fsdp& fsdp) {
   return dtypes;
 }
 
+Quantize base_quantize(const Config& config) {
+  const bool own_backbone =
+      config.experiment.stage == Stage::critic && config.models.value_model.path;
+  return own_backbone ? config.models.value_model.quantize : config.models.policy.quantize;
+}
+
+bool saves_trained_only(const Config& config) {
+  return config.checkpoint.save_lora_only || base_quantize(config) != Quantize::none;
+}
+
 std::string policy_name(const Config& config) {
   const PolicyModel& policy = config.models.policy;
   if (policy.name) return *policy.name;

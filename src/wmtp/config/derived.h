@@ -20,6 +20,12 @@ struct ComputeDTypes {
 };
 ComputeDTypes compute_dtypes(const Fsdp& fsdp);  // mixed_precision, refined by the two dtype keys
 
+// Of the base a run trains upon: models.value_model.quantize where a critic has a backbone of its
+// own, else models.policy.quantize.
+Quantize base_quantize(const Config& config);
+// save_lora_only, or a base in NF4, which is quantised again from its folder.
+bool saves_trained_only(const Config& config);
+
 std::string policy_name(const Config& config);  // models.policy.name, or made from the path
 double lora_learning_rate(const Config& config);
 double lora_weight_decay(const Config& config);

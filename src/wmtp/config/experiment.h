@@ -15,6 +15,8 @@ enum class Stage { baseline, critic, verifiable, rho1 };
 WMTP_ENUM_NAMES(Stage, "baseline", "critic", "verifiable", "rho1");
 enum class DType { bf16, fp16, fp32 };
 WMTP_ENUM_NAMES(DType, "bf16", "fp16", "fp32");
+enum class Quantize { none, nf4 };
+WMTP_ENUM_NAMES(Quantize, "none", "nf4");
 enum class WeightInit { pretrained, random };
 WMTP_ENUM_NAMES(WeightInit, "pretrained", "random");
 enum class AddHeads { copy, random };
@@ -41,6 +43,7 @@ struct PolicyModel {
   std::optional<ModelLocation> tokenizer_path;
   std::optional<std::string> name;
   std::optional<DType> dtype;  // of frozen weights; null: as they are computed with
+  Quantize quantize = Quantize::none;
   WeightInit init = WeightInit::pretrained;
   std::optional<std::int64_t> n_future_tokens;
   AddHeads add_heads = AddHeads::copy;
@@ -50,6 +53,7 @@ struct PolicyModel {
 struct ValueModel {
   std::optional<ModelLocation> path, checkpoint_path, base_model_path, tokenizer_path;
   std::optional<DType> dtype;  // of frozen weights; null: as they are computed with
+  Quantize quantize = Quantize::none;
   Placement placement = Placement::automatic;
 };
 
@@ -57,6 +61,7 @@ struct ReferenceModel {
   std::optional<std::string> name;
   std::optional<ModelLocation> path, checkpoint_path, base_model_path;
   std::optional<DType> dtype;  // of frozen weights; null: as they are computed with
+  Quantize quantize = Quantize::none;
   Placement placement = Placement::automatic;
 };
 

@@ -5,9 +5,9 @@
 // One number that is not finite makes its whole block read as such. Fresh: zeros, with scales of 0.
 // On the host only; the update of adamw.h does the same to its blocks wherever they lie.
 #pragma once
-#include <array>
 #include <cstdint>
 
+#include "wmtp/kernels/support/dynamic_map.h"
 #include "wmtp/tensor/tensor.h"
 
 namespace wmtp::kernels {
@@ -17,8 +17,9 @@ inline constexpr std::int64_t kCodeBlock = 256;
 // The first moment has either sign, the second none.
 enum class Moment { first, second };
 
-using CodeValues = std::array<float, 256>;
-const CodeValues& code_values(Moment moment);
+inline const DynamicMap& code_values(Moment moment) {
+  return moment == Moment::first ? signed_dynamic_map() : unsigned_dynamic_map();
+}
 std::uint8_t zero_code(Moment moment);
 
 inline std::int64_t num_code_blocks(std::int64_t size) {

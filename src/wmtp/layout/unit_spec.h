@@ -12,6 +12,8 @@ struct ParamSpec {
   std::string name;  // wmtp's name, e.g. model.layers.3.self_attn.q_proj.weight
   std::vector<std::int64_t> shape;
   bool trained = true;  // frozen ones lie in a buffer of their own
+  // Frozen, and kept in 4 bits (NF4). Its size and its place in that buffer are multiples of 64.
+  bool quantized = false;
 
   std::int64_t numel() const {
     std::int64_t product = 1;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "wmtp/core/error.h"
+#include "wmtp/kernels/nf4.h"
 
 namespace wmtp::model {
 namespace {
@@ -98,6 +99,23 @@ std::vector<layout::UnitSpec> model_units(const ModelConfig& config) {
   for (std::int64_t i = 0; i < config.num_extra_heads(); ++i)
     units.push_back(block_unit(config, fmt::format("model.extra_heads.{}", i)));
   return units;
+}
+
+std::vector<std::string> quantize_projections(std::vector<layout::UnitSpec>& units) {
+  std::vector<std::string> left;
+  for (layout::UnitSpec& unit : units) {
+    std::int64_t place = 0;
+    for (layout::ParamSpec& param : unit.params) {
+      if (param.trained) continue;
+      const bool whole_blocks =
+          place % kernels::kNf4Block == 0 && param.numel() % kernels::kNf4Block == 0;
+      place += param.numel();
+      if (!param.name.ends_with("_proj.weight")) continue;
+      param.quantized = whole_blocks;
+      if (!whole_blocks) left.push_back(param.name);
+    }
+  }
+  return left;
 }
 
 std::string_view name_of(ValueHeadType type) {

@@ -18,6 +18,11 @@ namespace wmtp::model {
 // k, v, o, gate, up, down, then the norm vectors, so that q|k|v and gate|up are each one matrix.
 std::vector<layout::UnitSpec> model_units(const ModelConfig& config);
 
+// Marks the frozen projection matrices of blocks as quantised, head blocks' too: all those whose
+// size and place among the frozen ones of their unit are multiples of 64. Returns the names of the
+// others.
+std::vector<std::string> quantize_projections(std::vector<layout::UnitSpec>& units);
+
 enum class ValueHeadType { mlp, linear, sigmoid };
 std::string_view name_of(ValueHeadType type);
 ValueHeadType value_head_type(std::string_view name);  // Error config for other names

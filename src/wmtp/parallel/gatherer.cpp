@@ -32,6 +32,7 @@ namespace {
 
 // Frozen weights that are whole, on the device and of the compute dtype are used where they lie.
 bool gathers_frozen(const UnitState& state, c10::Device device) {
+  if (state.quantized) return true;
   return state.frozen.defined() &&
          (state.plan.frozen.padded_numel() > state.frozen.numel() ||
           state.frozen.device() != device || state.frozen.scalar_type() != state.compute_dtype);
@@ -219,10 +220,21 @@ void Gatherer::fetch(std::size_t unit, Buffer& buffer) {
                                        buffer.storage.narrow(0, at, size), state.plan.name);
     at += size;
   }
-  if (gathers_frozen(state, options_.device))
-    buffer.frozen_work = fetch_bucket(
-        state.plan.frozen, state.frozen,
-        buffer.storage.narrow(0, at, state.plan.frozen.padded_numel()), state.plan.name);
+  if (!gathers_frozen(state, options_.device)) return;
+  const Tensor whole = buffer.storage.narrow(0, at, state.plan.frozen.padded_numel());
+  buffer.frozen_work = state.quantized
+                           ? fetch_quantized(state, whole)
+                           : fetch_bucket(state.plan.frozen, state.frozen, whole, state.plan.name);
+}
+
+// Each rank's own part is made where the gather leaves it: values travel, not bytes of 4 bits.
+comm::Work Gatherer::fetch_quantized(const UnitState& state, const Tensor& whole) {
+  const std::int64_t size = state.plan.frozen.shard_numel();
+  const bool sharded = whole.numel() > size;
+  const Tensor own = whole.narrow(0, sharded ? group_->rank() * size : 0, size);
+  state.quantized->dequantize(own);
+  if (!sharded) return {};
+  return group_->all_gather(whole, own, state.plan.name);
 }
 
 comm::Work Gatherer::fetch_bucket(const layout::BucketPlan& plan, const Tensor& shard,

@@ -1,11 +1,11 @@
 // Whole units of weights when they are needed. A unit is gathered into a persistent slot, the next
 // ones while this one computes: the order of a pass is recorded the first time and prefetched from
 // then on. Under SHARD_GRAD_OP every unit has a buffer of its own and is gathered once a step,
-// ahead of its use all the same; only where frozen weights are converted on the way does a unit
-// share the slots. Units marked `kept` always have their own buffer and stand at both ends of a
-// pass: they are not prefetched within it. What a step acquires first is gathered behind the update
-// of the step before. THREADS: one. COLLECTIVE: all ranks acquire, and update, the same units in
-// the same order.
+// ahead of its use all the same; only where frozen weights are converted (or dequantised) on the
+// way does a unit share the slots. Units marked `kept` always have their own buffer and stand at
+// both ends of a pass: they are not prefetched within it. What a step acquires first is gathered
+// behind the update of the step before. THREADS: one. COLLECTIVE: all ranks acquire, and update,
+// the same units in the same order.
 #pragma once
 #include <map>
 #include <set>
@@ -62,6 +62,7 @@ class Gatherer {
   void fetch_early(std::size_t unit);
   comm::Work fetch_bucket(const layout::BucketPlan& plan, const Tensor& shard, const Tensor& whole,
                           const std::string& unit);
+  comm::Work fetch_quantized(const UnitState& state, const Tensor& whole);
   void prefetch(bool backward);
 
   const std::vector<UnitState>& states_;

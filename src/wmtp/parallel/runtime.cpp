@@ -1,6 +1,7 @@
 #include "wmtp/parallel/runtime.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 namespace wmtp::parallel {
 
@@ -13,9 +14,10 @@ Runtime::Runtime(const std::vector<layout::UnitSpec>& units, const ParallelOptio
       gatherer_(states_, options_, groups_.gather),
       reducer_(states_, options_, groups_) {}
 
-void Runtime::fill(const ReadParam& fill) {
+void Runtime::fill(const ReadParam& values, const ReadNf4& stored) {
   gatherer_.invalidate();  // first: a gather under way may still read the masters
-  fill_unit_states(states_, options_, placement_, fill);
+  fill_unit_states(states_, options_, placement_,
+                   {values, stored, options_.shards_frozen() ? groups_.gather : nullptr});
 }
 
 void Runtime::begin_step() {
@@ -29,9 +31,11 @@ void Runtime::begin_micro_batch(bool last) {
 
 std::int64_t Runtime::state_bytes() const {
   std::int64_t bytes = 0;
-  for (const UnitState& state : states_)
+  for (const UnitState& state : states_) {
     for (const Tensor* part : {&state.master, &state.grad, &state.copy, &state.frozen})
       if (part->defined()) bytes += static_cast<std::int64_t>(part->nbytes());
+    if (state.quantized) bytes += state.quantized->bytes();
+  }
   return bytes;
 }
 
@@ -40,6 +44,12 @@ void Runtime::gather_full(const Take& take) {
   for (const UnitState& state : states_) {
     if (state.master.defined()) gather_bucket(state.plan.trained, state.master, take);
     if (state.frozen.defined()) gather_bucket(state.plan.frozen, state.frozen, take);
+    if (!state.quantized) continue;
+    const DType wide = options_.master_dtype == kFloat64 ? kFloat64 : kFloat32;
+    const Tensor shard = at::zeros({state.plan.frozen.shard_numel()},
+                                   at::TensorOptions().dtype(wide).device(options_.device));
+    state.quantized->dequantize(shard);
+    gather_bucket(state.plan.frozen, shard, take);
   }
 }
 

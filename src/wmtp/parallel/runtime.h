@@ -18,8 +18,10 @@ class Runtime {
   Runtime(const std::vector<layout::UnitSpec>& units, const ParallelOptions& options,
           const Groups& groups);
 
-  // Sharded initialisation: only ranges this rank owns are asked for.
-  void fill(const ReadParam& fill);
+  // Sharded initialisation: only ranges this rank owns are asked for. `stored`: what the source
+  // holds in NF4 already, which quantised parameters keep as it is. COLLECTIVE where those are
+  // sharded.
+  void fill(const ReadParam& values, const ReadNf4& stored = {});
 
   void begin_step();
   void begin_micro_batch(bool last);
@@ -48,8 +50,9 @@ class Runtime {
   std::int64_t state_bytes() const;  // masters, gradients, copies, frozen weights
   std::int64_t buffer_bytes() const { return gatherer_.buffer_bytes() + reducer_.buffer_bytes(); }
 
-  // One whole parameter after the other on rank 0's host (fp32; frozen ones in their own dtype), a
-  // unit at a time. COLLECTIVE, BLOCKS (within the first replica). `take` is called on rank 0 only.
+  // One whole parameter after the other on rank 0's host (fp32; frozen ones in their own dtype,
+  // of units with parameters in NF4 in fp32, dequantised), a unit at a time. COLLECTIVE, BLOCKS
+  // (within the first replica). `take` is called on rank 0 only.
   using Take = std::function<void(const layout::ParamSpec&, const Tensor& whole)>;
   void gather_full(const Take& take);
 

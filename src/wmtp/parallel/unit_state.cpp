@@ -18,6 +18,10 @@ int frozen_world(const ParallelOptions& options, const Placement& placement) {
   return options.shards_frozen() ? placement.shard_world : 1;
 }
 
+int frozen_rank(const ParallelOptions& options, const Placement& placement) {
+  return frozen_world(options, placement) == 1 ? 0 : placement.shard_rank();
+}
+
 void fill_bucket(const layout::BucketPlan& plan, int rank, const Tensor& shard, DType master,
                  const ReadParam& fill) {
   for (const layout::Piece& piece : plan.pieces(rank)) {
@@ -38,7 +42,8 @@ void fill_bucket(const layout::BucketPlan& plan, int rank, const Tensor& shard, 
 std::vector<UnitState> make_unit_states(const std::vector<layout::UnitSpec>& units,
                                         const ParallelOptions& options,
                                         const Placement& placement) {
-  const auto trained_plan = layout::shard_plan(units, placement.shard_world, options.trained_alignment);
+  const auto trained_plan =
+      layout::shard_plan(units, placement.shard_world, options.trained_alignment);
   const auto frozen_plan = layout::shard_plan(units, frozen_world(options, placement));
   std::vector<UnitState> states;
   for (std::size_t u = 0; u < units.size(); ++u) {
@@ -59,7 +64,10 @@ std::vector<UnitState> make_unit_states(const std::vector<layout::UnitSpec>& uni
     const DType stored = state.plan.full_precision
                              ? state.compute_dtype
                              : options.frozen_dtype.value_or(state.compute_dtype);
-    if (const std::int64_t size = state.plan.frozen.shard_numel(); size > 0)
+    if (has_quantized(state.plan.frozen))
+      state.quantized.emplace(state.plan.frozen, frozen_rank(options, placement),
+                              shard_options(options, stored));
+    else if (const std::int64_t size = state.plan.frozen.shard_numel(); size > 0)
       state.frozen = at::zeros({size}, shard_options(options, stored));
     states.push_back(std::move(state));
   }
@@ -67,15 +75,18 @@ std::vector<UnitState> make_unit_states(const std::vector<layout::UnitSpec>& uni
 }
 
 void fill_unit_states(std::vector<UnitState>& states, const ParallelOptions& options,
-                      const Placement& placement, const ReadParam& fill) {
+                      const Placement& placement, const FillSources& sources) {
   const DType master = options.master_dtype == kFloat64 ? kFloat64 : kFloat32;
   for (UnitState& state : states) {
     if (state.master.defined())
-      fill_bucket(state.plan.trained, placement.shard_rank(), state.master, master, fill);
+      fill_bucket(state.plan.trained, placement.shard_rank(), state.master, master, sources.values);
     if (state.copy.defined()) state.copy.copy_(state.master);
-    const int frozen_rank = frozen_world(options, placement) == 1 ? 0 : placement.shard_rank();
     if (state.frozen.defined())
-      fill_bucket(state.plan.frozen, frozen_rank, state.frozen, master, fill);
+      fill_bucket(state.plan.frozen, frozen_rank(options, placement), state.frozen, master,
+                  sources.values);
+    if (state.quantized)
+      state.quantized->fill(state.plan.frozen,
+                            {sources.values, sources.stored, sources.frozen_group});
   }
 }
 

@@ -2,11 +2,12 @@
 // of their gradient, and of the frozen weights. Where a rank shares with nobody (NO_SHARD, one
 // rank), the shard is the whole.
 #pragma once
-#include <functional>
+#include <optional>
 #include <vector>
 
 #include "wmtp/layout/shard_plan.h"
 #include "wmtp/parallel/options.h"
+#include "wmtp/parallel/quantized_shard.h"
 
 namespace wmtp::parallel {
 
@@ -16,20 +17,26 @@ struct UnitState {
   Tensor master;  // trained shard, padded; undefined if nothing is trained
   Tensor grad;    // of the master's shape, fp32 (fp64) whatever the master's dtype; padding stays 0
   Tensor frozen;  // frozen shard (FULL_SHARD, HYBRID_SHARD) or the whole, in frozen_dtype
-  Tensor copy;    // the whole trained part in the compute dtype, where the optimizer keeps it up to
-                  // date (NO_SHARD)
-};
+  std::optional<QuantizedShard> quantized;  // the same in place of it, where parameters are in NF4
+  Tensor copy;  // the whole trained part in the compute dtype, where the optimizer keeps it up to
+                // date (NO_SHARD)
 
-// Elements [begin, begin + out.numel()) of a parameter into a 1-D fp32 (fp64) CPU tensor: read from
-// a file or drawn. Only ranges this rank owns are asked for.
-using ReadParam =
-    std::function<void(const layout::ParamSpec&, std::int64_t begin, const Tensor& out)>;
+  bool has_frozen() const { return frozen.defined() || quantized; }
+};
 
 std::vector<UnitState> make_unit_states(const std::vector<layout::UnitSpec>& units,
                                         const ParallelOptions& options, const Placement& placement);
+
+// Where the weights come from. Only ranges this rank owns are asked for.
+struct FillSources {
+  ReadParam values;
+  ReadNf4 stored = {};  // empty: nothing is in NF4 where it comes from
+  // The ranks that share frozen weights; null where each has all of them. BORROWS
+  comm::Communicator* frozen_group = nullptr;
+};
 // Fills masters, copies and frozen weights; one parameter's range at a time is all the extra
-// memory.
+// memory. COLLECTIVE where quantised parameters are sharded.
 void fill_unit_states(std::vector<UnitState>& states, const ParallelOptions& options,
-                      const Placement& placement, const ReadParam& fill);
+                      const Placement& placement, const FillSources& sources);
 
 }  // namespace wmtp::parallel

@@ -74,7 +74,8 @@ exports::ExportReference reference_of(Trainer& trainer) {
   model.runtime().begin_evaluation(/*kind=*/3);
   reference.logits = exports::probe_logits(model.reader(), model.inv_freq());
   reference.computed_in = trainer.plan().assemble.parallel.param_dtype;
-  reference.base = trainer.plan().fill;
+  // Adapters upon a base in NF4 cannot be tried upon the base's files.
+  if (!trainer.plan().assemble.quantize) reference.base = trainer.plan().fill;
   return reference;
 }
 

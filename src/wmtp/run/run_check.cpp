@@ -100,7 +100,7 @@ class RunChecker {
     found_.outlook.memory_bytes = plan_->memory.needed_bytes();
     found_.outlook.memory_table = plan_->memory.table();
     found_.outlook.checkpoint_bytes =
-        state_bytes(plan_->assemble, !config_.checkpoint.save_lora_only);
+        state_bytes(plan_->assemble, !config::saves_trained_only(config_));
     return true;
   }
 

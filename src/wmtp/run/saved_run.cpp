@@ -1,5 +1,6 @@
 #include "wmtp/run/saved_run.h"
 
+#include "wmtp/config/derived.h"
 #include "wmtp/model/hf_config.h"
 #include "wmtp/models/model_name.h"
 
@@ -23,7 +24,7 @@ CheckpointOptions checkpoint_options(const config::ResolvedConfig& resolved,
                               data.tokenizer().fingerprint(), base_fingerprint};
   checkpoints.version = options.version;
   checkpoints.strategy = parallel::name_of(plan.assemble.parallel.strategy);
-  checkpoints.lora_only = config.checkpoint.save_lora_only;
+  checkpoints.lora_only = config::saves_trained_only(config);
   checkpoints.async = config.checkpoint.async;
   checkpoints.keep = config.checkpoint.save_total_limit;
   checkpoints.max_failed_saves = config.checkpoint.max_failed_saves;

@@ -56,6 +56,7 @@ std::vector<layout::UnitSpec> trainable_units(const AssembleOptions& options) {
   if (options.frozen)
     for (layout::UnitSpec& unit : units)
       for (layout::ParamSpec& param : unit.params) param.trained = false;
+  if (options.quantize) model::quantize_projections(units);
   if (options.value_head)
     units.push_back(model::value_head_unit(options.value_head->type, options.model.dim));
   return units;

@@ -18,6 +18,7 @@ namespace wmtp::training {
 struct AssembleOptions {
   model::ModelConfig model;
   bool frozen = false;                              // the model only reads; its value head learns
+  bool quantize = false;                            // frozen projection matrices are kept in NF4
   std::optional<ValuePathOptions> value_head = {};  // a unit of its own behind the model's
   MakeObjective objective;                          // REQUIRED
   model::TransformerOptions transformer;
@@ -28,7 +29,8 @@ struct AssembleOptions {
   std::optional<optim::LossScaleSettings> loss_scale = {};  // absent: fp16 has the usual one
 };
 
-// How the runtime keeps such a model: `parallel` with the masters' dtype and the cuts of the recipe.
+// How the runtime keeps such a model: `parallel` with the masters' dtype and the cuts of the
+// recipe.
 parallel::ParallelOptions parallel_of(const AssembleOptions& options);
 
 // OWNS everything a step works on.

@@ -32,7 +32,8 @@ model::ModelConfig frozen_config(const models::ModelSource& source, Use use) {
                             : model::next_token_model(source.config);
 }
 
-std::vector<layout::UnitSpec> frozen_units(const models::ModelSource& source, Use use) {
+std::vector<layout::UnitSpec> frozen_units(const models::ModelSource& source, Use use,
+                                           bool quantize) {
   const model::ModelConfig config = frozen_config(source, use);
   std::vector<layout::UnitSpec> units = model::model_units(config);
   if (use == Use::values) {
@@ -43,13 +44,15 @@ std::vector<layout::UnitSpec> frozen_units(const models::ModelSource& source, Us
   }
   for (layout::UnitSpec& unit : units)
     for (layout::ParamSpec& param : unit.params) param.trained = false;
+  if (quantize) model::quantize_projections(units);
   return units;
 }
 
 FrozenModel::FrozenModel(const models::ModelSource& source, const FrozenModelOptions& options,
                          const parallel::Groups& groups)
     : config_(frozen_config(source, options.use)),
-      runtime_(frozen_units(source, options.use), parallel_options(options), groups),
+      runtime_(frozen_units(source, options.use, options.quantize), parallel_options(options),
+               groups),
       access_(runtime_),
       transformer_(config_, access_, nullptr,
                    {.recompute = model::Recompute::none,

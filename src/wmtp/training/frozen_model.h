@@ -18,6 +18,7 @@ struct FrozenModelOptions {
   enum class Use { next_token_nll, values } use = Use::next_token_nll;
   DType dtype = kFloat32;                  // compute
   std::optional<DType> stored_dtype = {};  // of its weights; absent: as they are computed with
+  bool quantize = false;                   // projection matrices are kept in NF4
   bool shard = false;
   int shard_group_size = 0;  // ranks that hold it together where it is sharded; 0: all
   c10::Device device = c10::Device(c10::DeviceType::CPU);
@@ -29,7 +30,7 @@ struct FrozenModelOptions {
 model::ModelConfig frozen_config(const models::ModelSource& source, FrozenModelOptions::Use use);
 // Error config where values are wanted and the source has no value head.
 std::vector<layout::UnitSpec> frozen_units(const models::ModelSource& source,
-                                           FrozenModelOptions::Use use);
+                                           FrozenModelOptions::Use use, bool quantize = false);
 
 class FrozenModel {
  public:

@@ -15,6 +15,7 @@ training::AssembleOptions assemble_options(const model::ModelConfig& config,
   options.objective = training::make_baseline;
   options.transformer.recompute = layout.recompute;
   options.transformer.lora = layout.lora;
+  options.quantize = layout.quantize;
   options.adamw.recipe = layout.recipe;
   options.adamw.rounding_seed = 5 + layout.seed;
   options.loss_scale = layout.loss_scale;

@@ -22,6 +22,7 @@ struct LawLayout {
   optim::Recipe recipe = optim::Recipe::fp32;
   std::optional<optim::LossScaleSettings> loss_scale = {};
   std::optional<model::LoraConfig> lora = {};  // adapters begin at random values, B too
+  bool quantize = false;                       // the base under adapters is in NF4
   std::uint64_t seed = 0;                      // of weights, samples and rounding
 };
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "wmtp/config/derived.h"
+
 namespace wmtp::config {
 namespace {
 
@@ -83,6 +85,12 @@ constexpr InertRule kRules[] = {
      WMTP_WHEN(of_stage(c, Stage::critic) && (!has_own_backbone(c) || !c.training.backbone_frozen)),
      WMTP_BECAUSE("stage critic stores weights so only where backbone_frozen and "
                   "models.value_model.path are set")},
+    {"models.policy.quantize", WMTP_WHEN(has_own_backbone(c)),
+     WMTP_BECAUSE("the backbone is models.value_model.path")},
+    {"models.value_model.quantize", WMTP_WHEN(of_stage(c, Stage::critic) && !has_own_backbone(c)),
+     WMTP_BECAUSE("models.value_model.path is not set: see models.policy.quantize")},
+    {"models.value_model.quantize", WMTP_WHEN(trains_joint_head(c)),
+     WMTP_BECAUSE("value.source: joint reads no other model")},
     {"models.value_model.base_model_path",
      WMTP_WHEN(of_stage(c, Stage::critic) && !has_own_backbone(c)),
      WMTP_BECAUSE("models.value_model.path is not set")},
@@ -195,6 +203,8 @@ constexpr InertRule kRules[] = {
      WMTP_WHEN(c.distributed.fsdp.sharding_strategy != ShardingStrategy::hybrid_shard),
      WMTP_BECAUSE("distributed.fsdp.sharding_strategy is not HYBRID_SHARD"), kSwitched},
     // what a run writes
+    {"checkpoint.save_lora_only", WMTP_WHEN(base_quantize(c) != Quantize::none),
+     WMTP_BECAUSE("checkpoints upon a base in NF4 hold what is trained only"), kSwitched},
     {"checkpoint.best_metric", WMTP_WHEN(!c.dataset.validation),
      WMTP_BECAUSE("dataset.validation is not set"), kSwitched},
     {"tracking.jsonl_path", WMTP_WHEN(!c.tracking.jsonl), WMTP_BECAUSE("tracking.jsonl is off"),

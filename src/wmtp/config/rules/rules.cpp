@@ -101,6 +101,15 @@ void check_precision(const RuleContext& context) {
     context.notices.push_back("distributed.fsdp.cpu_offload does nothing on the CPU");
 }
 
+void check_quantized_base(const RuleContext& context) {
+  const Config& config = context.config;
+  if (base_quantize(config) == Quantize::none || config.training.use_lora) return;
+  const bool policy = config.models.policy.quantize != Quantize::none;
+  context.fail(
+      {policy ? "models.policy.quantize" : "models.value_model.quantize", "training.use_lora"},
+      "nf4 needs training.use_lora: weights in 4 bits do not learn, adapters on them do");
+}
+
 void check_deterministic(const RuleContext& context) {
   const Runtime& runtime = context.config.runtime;
   if (runtime.deterministic && runtime.threads == 0)
@@ -134,6 +143,7 @@ void check_run_rules(const RuleContext& context) {
   check_batches(context);
   check_scheduler(context);
   check_precision(context);
+  check_quantized_base(context);
   check_deterministic(context);
   check_shard_groups(context);
   if (config.checkpoint.save_dir.native().starts_with("s3://"))

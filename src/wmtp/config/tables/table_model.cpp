@@ -27,6 +27,10 @@ void add_policy_rows(std::vector<Row>& rows) {
       "training.optimizer.precision")
       .free()
       .with_aliases(kDTypeSpellings);
+  add(rows, WMTP_KEY(models.policy.quantize),
+      "nf4: the frozen projection matrices under LoRA are kept in 4.13 bits a weight, quantised "
+      "while they are loaded, after rounding to dtype; checkpoints then hold what is trained only; "
+      "on CPUs");
   add(rows, WMTP_KEY(models.policy.init),
       "random: weights drawn from runtime.seed (a preset or a config.json is enough)");
   add(rows, WMTP_KEY(models.policy.n_future_tokens),
@@ -56,6 +60,9 @@ void add_value_model_rows(std::vector<Row>& rows) {
       "Storage of its frozen weights; null = as the files give them, bf16 on a GPU")
       .free()
       .with_aliases(kDTypeSpellings);
+  add(rows, WMTP_KEY(models.value_model.quantize),
+      "nf4: its frozen projection matrices are kept in 4.13 bits a weight, as those of "
+      "models.policy.quantize");
   add(rows, WMTP_KEY(models.value_model.placement), "auto = replicate if the memory plan allows")
       .host();
 }
@@ -75,6 +82,9 @@ void add_reference_rows(std::vector<Row>& rows) {
       "Storage of its frozen weights; null = as the files give them, bf16 on a GPU")
       .free()
       .with_aliases(kDTypeSpellings);
+  add(rows, WMTP_KEY(models.reference.quantize),
+      "nf4: its projection matrices are kept in 4.13 bits a weight, as those of "
+      "models.policy.quantize");
   add(rows, WMTP_KEY(models.reference.placement), "auto = replicate if the memory plan allows")
       .host();
 }

@@ -51,7 +51,7 @@ class CodeSearch {
  private:
   explicit CodeSearch(Moment moment);
 
-  const CodeValues& values_;
+  const DynamicMap& values_;
   float least_with_history_;  // above it code 0 is not taken
   std::array<std::uint8_t, 65536> first_;
 };

@@ -13,7 +13,7 @@ namespace cpu {
 namespace {
 
 // The last value <= y; 0 where there is none, as for NaN.
-std::uint8_t last_not_above(const CodeValues& values, float y) {
+std::uint8_t last_not_above(const DynamicMap& values, float y) {
   const auto above =
       std::partition_point(values.begin() + 1, values.end(), [y](float v) { return v <= y; });
   return static_cast<std::uint8_t>(above - values.begin() - 1);
@@ -77,7 +77,7 @@ void dequantize(Moment moment, const MomentCodes& from, std::int64_t place, cons
       .vector("codes", from.codes, size, at::kByte)
       .vector("scales", from.scales, num_code_blocks(place + size), kFloat32);
   WMTP_CHECK(values.is_cpu(), "dequantize: moments are converted on the host");
-  const CodeValues& map = code_values(moment);
+  const DynamicMap& map = code_values(moment);
   const auto* codes = from.codes.const_data_ptr<std::uint8_t>();
   const float* scales = from.scales.const_data_ptr<float>();
   auto* to = values.data_ptr<float>();

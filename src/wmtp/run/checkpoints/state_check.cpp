@@ -2,7 +2,6 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/sum.h>
-#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -21,33 +20,30 @@ std::uint64_t mixed(std::uint64_t value, std::int64_t next) {
   return value ^ value >> 32;
 }
 
-// As words of 8 bytes. Shards are whole multiples of 128 elements; scales and what lies behind 8-bit
-// moments are small, and copied to be filled up.
-Tensor words_of(const Tensor& flat) {
-  constexpr std::int64_t kWord = 8;
-  const Tensor bytes = flat.view(at::kByte);
-  const std::int64_t missing = (kWord - bytes.numel() % kWord) % kWord;
-  if (missing == 0) return flat.view(at::kLong);
-  return at::cat({bytes, at::zeros({missing}, bytes.options())}).view(at::kLong);
-}
-
 class StateDigest {
  public:
   // A shard as a matrix of 8-byte words: a changed element changes the sum of its column, and two
   // that changed places change the sums of their columns or those of their rows. Sums of integers
   // do not depend on their order, and reading twice is all they cost.
   void add(const Tensor& shard) {
-    const Tensor words = words_of(shard);
-    const std::int64_t num_rows = words.numel() / kColumns, num_in_rows = num_rows * kColumns;
-    const Tensor matrix = words.narrow(0, 0, num_in_rows).view({num_rows, kColumns});
-    fold(at::cat(
-        {matrix.sum(0), matrix.sum(1), words.narrow(0, num_in_rows, words.numel() - num_in_rows)}));
+    const Tensor bytes = shard.view(at::kByte);
+    const std::int64_t in_words = bytes.numel() / 8 * 8;
+    add_words(bytes.narrow(0, 0, in_words).view(at::kLong));
+    if (in_words < bytes.numel())
+      fold(bytes.narrow(0, in_words, bytes.numel() - in_words).to(at::kLong));
   }
 
   // 0: nothing was added.
   std::int64_t value() const { return static_cast<std::int64_t>(value_); }
 
  private:
+  void add_words(const Tensor& words) {
+    const std::int64_t num_rows = words.numel() / kColumns, num_in_rows = num_rows * kColumns;
+    const Tensor matrix = words.narrow(0, 0, num_in_rows).view({num_rows, kColumns});
+    fold(at::cat(
+        {matrix.sum(0), matrix.sum(1), words.narrow(0, num_in_rows, words.numel() - num_in_rows)}));
+  }
+
   void fold(const Tensor& words) {
     const Tensor host = words.cpu();
     const auto* at = host.const_data_ptr<std::int64_t>();
@@ -71,6 +67,8 @@ std::int64_t held_digest(training::TrainableModel& model) {
   std::size_t trained = 0;
   for (const parallel::UnitState& state : runtime.states()) {
     if (state.frozen.defined() && is_replicated(state.plan.frozen)) digest.add(state.frozen);
+    if (state.quantized && is_replicated(state.plan.frozen))
+      for (const Tensor& part : state.quantized->tensors()) digest.add(part);
     if (!state.master.defined()) continue;
     if (is_replicated(state.plan.trained)) {
       digest.add(state.master);

@@ -17,10 +17,11 @@ struct StatePiece {
   std::string name;  // in the file: the parameter's, or a name of moment_tensors.h
   std::vector<std::int64_t> shape;
   layout::Range in_param;  // elements of that shape
-  Tensor values;  // 1-D view of those elements, where they live
+  Tensor values;           // 1-D view of those elements, where they live
 };
 
-// Of this rank. `with_frozen` false: adapters and value head only (what is trained).
+// Of this rank. `with_frozen` false: adapters and value head only (what is trained). REQUIRES
+// false where weights are kept in NF4: they are quantised again from their source.
 std::vector<StatePiece> state_pieces(training::TrainableModel& model, bool with_frozen);
 
 // What all of them together take, of a model that is not there yet.

@@ -16,6 +16,7 @@ using config::Stage;
 struct FrozenModelRef {
   std::string key, path, base_model;
   std::optional<config::DType> dtype;
+  config::Quantize quantize = config::Quantize::none;
   config::Placement placement = config::Placement::automatic;
   training::FrozenModelOptions::Use use = training::FrozenModelOptions::Use::next_token_nll;
 };
@@ -37,6 +38,7 @@ std::optional<FrozenModelRef> frozen_model_ref(const config::Config& config) {
                           location->text,
                           text_of(reference.base_model_path),
                           reference.dtype,
+                          reference.quantize,
                           reference.placement,
                           training::FrozenModelOptions::Use::next_token_nll};
   }
@@ -51,6 +53,7 @@ std::optional<FrozenModelRef> frozen_model_ref(const config::Config& config) {
                           value.checkpoint_path->text,
                           text_of(value.base_model_path),
                           value.dtype,
+                          value.quantize,
                           value.placement,
                           training::FrozenModelOptions::Use::values};
   }
@@ -79,7 +82,7 @@ void require_same_tokens(const FrozenModelRef& wish, const models::ModelSource& 
 FrozenRequest FrozenPlan::memory_request() const {
   FrozenRequest request;
   request.model = training::frozen_config(source, options.use);
-  request.units = training::frozen_units(source, options.use);
+  request.units = training::frozen_units(source, options.use, options.quantize);
   request.dtype = options.dtype;
   request.stored_dtype = options.stored_dtype;
   request.shard = options.shard;
@@ -102,6 +105,7 @@ std::optional<FrozenPlan> plan_frozen(const config::Config& config, const RunCon
   plan.options.use = wish->use;
   plan.options.dtype = compute_dtype(wish->dtype.value_or(config::DType::bf16), context.device);
   if (wish->dtype) plan.options.stored_dtype = tensor_dtype(*wish->dtype);
+  plan.options.quantize = wish->quantize == config::Quantize::nf4;
   plan.options.device = context.device;
   plan.options.loss_chunk_rows = config.runtime.loss_chunk_rows;
   plan.options.shard = wish->placement == config::Placement::shard;

@@ -45,7 +45,7 @@ class Standing {
     add(masters_row(request_), units.masters);
     add("gradients (fp32)", units.grads);
     add("weights to compute with", units.copies);
-    add("frozen weights", units.frozen);
+    add(request_.quantize ? "frozen weights (matrices in NF4)" : "frozen weights", units.frozen);
   }
 
   void add_buffers(const UnitMemory& units) {
@@ -153,6 +153,7 @@ std::vector<layout::UnitSpec> planned_units(const MemoryRequest& request) {
   if (request.frozen)
     for (layout::UnitSpec& unit : units)
       for (layout::ParamSpec& param : unit.params) param.trained = false;
+  if (request.quantize) model::quantize_projections(units);
   if (request.value_head)
     units.push_back(model::value_head_unit(*request.value_head, request.model.dim));
   return units;
@@ -160,7 +161,8 @@ std::vector<layout::UnitSpec> planned_units(const MemoryRequest& request) {
 
 MemoryPlan plan_memory(const MemoryRequest& request) {
   MemoryPlan plan;
-  const UnitMemory units = unit_memory(planned_units(request), request.parallel, request.recipe, request.world);
+  const UnitMemory units =
+      unit_memory(planned_units(request), request.parallel, request.recipe, request.world);
   Standing standing(request, plan);
   standing.add_state(units);
   standing.add_buffers(units);

@@ -5,6 +5,7 @@
 #include "wmtp/config/derived.h"
 #include "wmtp/core/log.h"
 #include "wmtp/model/init_weights.h"
+#include "wmtp/model/weight_names.h"
 #include "wmtp/models/lora_settings.h"
 #include "wmtp/models/remote/model_copy.h"
 #include "wmtp/run/plan/fit_memory.h"
@@ -23,6 +24,23 @@ void require_reproducible(const config::Config& config, c10::Device device) {
                        "any order: a rerun has other bits",
                        device.is_cuda() ? "a GPU" : device.str()),
            "set false, or runtime.device: cpu; the reproducible form of it is not there yet");
+}
+
+void require_quantize(const std::string& key, c10::Device device) {
+  if (device.is_cpu()) return;
+  refuse(fmt::format("{}: nf4 on {}, but its GPU bodies were never run", key,
+                     device.is_cuda() ? "a GPU" : device.str()),
+         "set none, or runtime.device: cpu");
+}
+
+// Matrices that NF4 cannot hold, which a user would miss in the memory plan.
+void tell_unquantized(const char* key, std::vector<layout::UnitSpec> units) {
+  const std::vector<std::string> left = model::quantize_projections(units);
+  if (left.empty()) return;
+  log::info("train",
+            "{}: {} matri{} stay{} as they are, no whole number of blocks of 64 weights: {}{}", key,
+            left.size(), left.size() == 1 ? "x" : "ces", left.size() == 1 ? "s" : "", left.front(),
+            left.size() == 1 ? "" : ", ...");
 }
 
 void tell_groups(const parallel::ParallelOptions& options, int world) {
@@ -95,6 +113,7 @@ MemoryRequest memory_request(const config::Config& config, const RunContext& con
   request.model = assemble.model;
   request.lora = assemble.transformer.lora;
   request.frozen = assemble.frozen;
+  request.quantize = assemble.quantize;
   request.heads = plan.predicts;
   if (assemble.value_head) request.value_head = assemble.value_head->type;
   if (plan.frozen) request.other = plan.frozen->memory_request();
@@ -129,14 +148,41 @@ void choose_memory(const config::Config& config, const RunContext& context, Mode
                   static_cast<double>(context.memory_bytes) / (1 << 30));
 }
 
-// Whether adapters alone say what this run learned, and what is asked of the export.
+// Whether adapters alone say what this run learned, and what is asked of the export. A base in NF4
+// is merged into a model of more bits only where that is asked for.
 void check_base(const config::Config& config, bool base_is_incomplete, ModelPlan& plan) {
   plan.adapters_suffice = !base_is_incomplete;
+  const bool merges = base_is_incomplete || config.training.lora.train_heads;
+  if (merges && config::base_quantize(config) != config::Quantize::none &&
+      config.checkpoint.export_on_finish == config::ExportFormat::automatic)
+    refuse(fmt::format("checkpoint.export_on_finish: auto would merge adapters into a base in NF4, "
+                       "since {}",
+                       base_is_incomplete ? "no folder holds that base"
+                                          : "training.lora.train_heads trains whole blocks"),
+           "set hf to write the dequantised weights with the adapters in them, or none");
   if (base_is_incomplete && config.checkpoint.export_on_finish == config::ExportFormat::peft)
     refuse(fmt::format("checkpoint.export_on_finish: peft needs a whole base on disk, but {} is an "
                        "adapter itself or has weights that are drawn here",
                        plan.base_model),
            "set hf, which writes the merged model");
+}
+
+void check_quantized(const config::Config& config, const RunContext& context,
+                     const ModelPlan& plan) {
+  const bool tells = context.rank == 0;
+  if (plan.assemble.quantize) {
+    const bool policy = config.models.policy.quantize != config::Quantize::none;
+    const char* key = policy ? "models.policy.quantize" : "models.value_model.quantize";
+    require_quantize(key, context.device);
+    if (tells) tell_unquantized(key, training::trainable_units(plan.assemble));
+  }
+  if (plan.frozen && plan.frozen->options.quantize) {
+    const bool reference = config.experiment.stage == config::Stage::rho1;
+    const char* key = reference ? "models.reference.quantize" : "models.value_model.quantize";
+    require_quantize(key, context.device);
+    if (tells)
+      tell_unquantized(key, training::frozen_units(plan.frozen->source, plan.frozen->options.use));
+  }
 }
 
 }  // namespace
@@ -180,6 +226,7 @@ ModelPlan plan_model(const config::Config& config, const RunContext& context,
   assemble.transformer.loss_chunk_rows = config.runtime.loss_chunk_rows;
   assemble.frozen =
       is_critic(config) && config.training.backbone_frozen && !config.training.use_lora;
+  assemble.quantize = config::base_quantize(config) == config::Quantize::nf4;
   assemble.value_head = value_head_options(config);
   assemble.parallel = parallel_options(config, context);
   if (context.rank == 0) tell_cpu_precision(config, context.device);
@@ -190,6 +237,7 @@ ModelPlan plan_model(const config::Config& config, const RunContext& context,
   assemble.step.max_grad_norm = config.training.max_grad_norm.value_or(0);
   plan.fill = complete_fill(config, source, assemble, context);
   plan.frozen = opened.frozen;
+  check_quantized(config, context, plan);
   if (plan.frozen && assemble.parallel.strategy == parallel::Strategy::hybrid_shard)
     plan.frozen->options.shard_group_size = assemble.parallel.shard_group_size;
   choose_memory(config, context, plan);

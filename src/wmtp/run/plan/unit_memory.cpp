@@ -4,6 +4,7 @@
 
 #include "wmtp/layout/shard_plan.h"
 #include "wmtp/optim/moments.h"
+#include "wmtp/parallel/quantized_shard.h"
 #include "wmtp/tensor/dtype.h"
 
 namespace wmtp::run {
@@ -37,8 +38,9 @@ bool is_sharded(const layout::BucketPlan& bucket) {
 void add_gather(const parallel::ParallelOptions& options, const layout::UnitPlan& unit,
                 const UnitRules& rules, UnitMemory& sizes) {
   const layout::BucketPlan &trained = unit.trained, &frozen = unit.frozen;
-  const bool gathers_frozen = !frozen.empty() && (is_sharded(frozen) || options.offloads() ||
-                                                  rules.frozen != rules.compute);
+  const bool gathers_frozen =
+      !frozen.empty() && (is_sharded(frozen) || options.offloads() ||
+                          rules.frozen != rules.compute || parallel::has_quantized(frozen));
   if ((trained.empty() || rules.aliased || rules.copied) && !gathers_frozen) return;
   const std::int64_t numel =
       (rules.copied ? 0 : trained.padded_numel()) + (gathers_frozen ? frozen.padded_numel() : 0);
@@ -79,6 +81,16 @@ void add_read(const layout::BucketPlan& bucket, DType stored, UnitMemory& sizes)
         std::max(sizes.widest_read, bytes_of_params(piece.in_param.size(), kFloat32));
 }
 
+void add_frozen(const layout::BucketPlan& bucket, DType stored, UnitMemory& sizes) {
+  if (!parallel::has_quantized(bucket)) {
+    sizes.frozen += bytes_of_params(bucket.shard_numel(), stored);
+    return add_read(bucket, stored, sizes);
+  }
+  sizes.frozen += parallel::QuantizedShard::bytes_of(bucket, /*rank=*/0, stored);
+  sizes.widest_read =
+      std::max(sizes.widest_read, parallel::QuantizedShard::fill_bytes_of(bucket, stored));
+}
+
 }  // namespace
 
 UnitMemory unit_memory(const std::vector<layout::UnitSpec>& units,
@@ -98,9 +110,8 @@ UnitMemory unit_memory(const std::vector<layout::UnitSpec>& units,
                          .bytes();
     sizes.grads += bytes_of_params(shard, kFloat32);
     if (rules.copied) sizes.copies += bytes_of_params(shard, rules.compute);
-    sizes.frozen += bytes_of_params(unit.frozen.shard_numel(), rules.frozen);
     add_read(unit.trained, rules.master, sizes);
-    add_read(unit.frozen, rules.frozen, sizes);
+    add_frozen(unit.frozen, rules.frozen, sizes);
     add_gather(options, unit, rules, sizes);
     if (place.shard_world > 1 || options.offloads()) add_reduction(options, unit, rules, sizes);
     add_crossing(options, place, unit, rules, sizes);

@@ -103,6 +103,8 @@ std::string signal_key(const FrozenPlan& frozen, const std::string& weights,
       wmtp::name_of(frozen.options.dtype), frozen.options.device.is_cuda() ? "cuda" : "cpu",
       corpus.tokenizer_fingerprint(), data.max_length, config::name_of(data.truncate),
       data.text.document_mask, data.text.drop_tail);
+  if (frozen.options.quantize)
+    text += fmt::format("quantize nf4 after {}\n", wmtp::name_of(stored(frozen)));
   for (const auto& file : corpus.files())
     text += fmt::format("data {} {}\n", to_hex(file->cache.facts().data_fingerprint),
                         to_hex(file->cache.facts().key));

@@ -72,6 +72,8 @@ class SideBySide {
     add("training", "full", !training.use_lora, {"training.use_lora=false"});
     add("training", fmt::format("LoRA, rank {}", training.lora.rank), training.use_lora,
         {"training.use_lora=true"});
+    add("training", fmt::format("LoRA, rank {}, on NF4", training.lora.rank), false,
+        {"training.use_lora=true", "models.policy.quantize=nf4"});
   }
 
   RunSizer& sizer_;

@@ -58,6 +58,7 @@ class Adviser {
     if (config.training.optimizer.precision == config::OptimizerPrecision::fp32)
       propose({"training.optimizer.precision=bf16_sr"}, true);
     if (!config.training.use_lora) propose({"training.use_lora=true"}, true);
+    propose_quantize();
     propose_length();
   }
 
@@ -67,6 +68,18 @@ class Adviser {
     std::int64_t batch = sizer_.largest_batch(run_, run_.batch_size()).value_or(1);
     while (samples % batch != 0) --batch;
     if (batch < run_.batch_size()) propose(batch_overrides(run_, batch), false);
+  }
+
+  // Refused where it cannot run.
+  void propose_quantize() {
+    const config::Config& config = run_.config();
+    const bool own_backbone =
+        config.experiment.stage == config::Stage::critic && config.models.value_model.path;
+    if (config::base_quantize(config) != config::Quantize::none) return;
+    std::vector<std::string> overrides{
+        fmt::format("models.{}.quantize=nf4", own_backbone ? "value_model" : "policy")};
+    if (!config.training.use_lora) overrides.emplace_back("training.use_lora=true");
+    propose(std::move(overrides), true);
   }
 
   // The longest of halves that fits, else the shortest.

@@ -1,16 +1,17 @@
-// The dynamic maps of 8-bit optimizer states as bitsandbytes and torchao have them: 0, 1, and in each
-// of seven decades means of neighbours among equal steps. The fp32 steps follow from no closed form
-// in double, so the values are stored.
-#include <array>
-#include <bit>
+#include "wmtp/kernels/support/dynamic_map.h"
 
-#include "wmtp/kernels/moment_codes.h"
+#include <bit>
+#include <cstdint>
+
+// Bits of fp32. They are stored because the fp32 steps they were made of do not follow from a
+// closed form: a table computed here would differ in the last place from the files of others.
 
 namespace wmtp::kernels {
 namespace {
 
-// clang-format off
-constexpr std::array<std::uint32_t, 256> kSigned{
+using DynamicMapBits = std::array<std::uint32_t, 256>;
+
+constexpr DynamicMapBits kSignedMapBits{
     0xbf7e3333, 0xbf7a999a, 0xbf770000, 0xbf736666, 0xbf6fcccd, 0xbf6c3333, 0xbf68999a, 0xbf650000,
     0xbf616666, 0xbf5dcccd, 0xbf5a3333, 0xbf56999a, 0xbf530000, 0xbf4f6666, 0xbf4bcccd, 0xbf483333,
     0xbf44999a, 0xbf410000, 0xbf3d6666, 0xbf39cccd, 0xbf363334, 0xbf32999a, 0xbf2f0000, 0xbf2b6666,
@@ -44,7 +45,8 @@ constexpr std::array<std::uint32_t, 256> kSigned{
     0x3f4bcccd, 0x3f4f6666, 0x3f530000, 0x3f56999a, 0x3f5a3333, 0x3f5dcccd, 0x3f616666, 0x3f650000,
     0x3f68999a, 0x3f6c3333, 0x3f6fcccd, 0x3f736666, 0x3f770000, 0x3f7a999a, 0x3f7e3333, 0x3f800000,
 };
-constexpr std::array<std::uint32_t, 256> kUnsigned{
+
+constexpr DynamicMapBits kUnsignedMapBits{
     0x00000000, 0x34ae7baa, 0x35500998, 0x360e9b38, 0x3692ccf6, 0x36de4c51, 0x3714e5d5, 0x3783126e,
     0x37e171a0, 0x381fe868, 0x384f1800, 0x387e479a, 0x3896bb99, 0x38ae5364, 0x38c5eb31, 0x3906594b,
     0x394154ca, 0x397c5049, 0x399ba5e4, 0x39b923a2, 0x39d6a163, 0x39f41f22, 0x3a08ce71, 0x3a178d50,
@@ -78,21 +80,24 @@ constexpr std::array<std::uint32_t, 256> kUnsigned{
     0x3f65e666, 0x3f67b334, 0x3f698000, 0x3f6b4ccc, 0x3f6d199a, 0x3f6ee666, 0x3f70b334, 0x3f728000,
     0x3f744ccc, 0x3f76199a, 0x3f77e666, 0x3f79b334, 0x3f7b8000, 0x3f7d4ccc, 0x3f7f199a, 0x3f800000,
 };
-// clang-format on
 
-constexpr CodeValues values_of(const std::array<std::uint32_t, 256>& bits) {
-  CodeValues values{};
-  for (std::size_t code = 0; code < values.size(); ++code)
-    values[code] = std::bit_cast<float>(bits[code]);
-  return values;
+constexpr DynamicMap floats_of_bits(const DynamicMapBits& bits) {
+  DynamicMap map{};
+  for (std::size_t i = 0; i < map.size(); ++i) map[i] = std::bit_cast<float>(bits[i]);
+  return map;
 }
 
-constexpr CodeValues kFirst = values_of(kSigned), kSecond = values_of(kUnsigned);
+constexpr DynamicMap kSignedMap = floats_of_bits(kSignedMapBits);
+constexpr DynamicMap kUnsignedMap = floats_of_bits(kUnsignedMapBits);
 
 }  // namespace
 
-const CodeValues& code_values(Moment moment) {
-  return moment == Moment::first ? kFirst : kSecond;
+const DynamicMap& signed_dynamic_map() {
+  return kSignedMap;
+}
+
+const DynamicMap& unsigned_dynamic_map() {
+  return kUnsignedMap;
 }
 
 }  // namespace wmtp::kernels

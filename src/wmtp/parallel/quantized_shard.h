@@ -1,0 +1,57 @@
+// A frozen shard in which the parameters marked `quantized` are kept in NF4 and the others as they
+// are. Sharding changes no bit of it: shards are cut at multiples of 128 elements, so a block of 64
+// lies on one rank, and the scales of a parameter, which its second level looks at together, are
+// gathered while it is filled.
+#pragma once
+#include <vector>
+
+#include "wmtp/comm/communicator.h"
+#include "wmtp/layout/shard_plan.h"
+#include "wmtp/parallel/read_param.h"
+#include "wmtp/tensor/dtype.h"
+
+namespace wmtp::parallel {
+
+bool has_quantized(const layout::BucketPlan& plan);
+
+class QuantizedShard {
+ public:
+  // Zero weights, of `options` where they are plain.
+  QuantizedShard(const layout::BucketPlan& plan, int rank, const at::TensorOptions& options);
+
+  struct Sources {
+    const ReadParam& values;
+    const ReadNf4& stored;      // may be empty
+    comm::Communicator* group;  // of the ranks that share the bucket; null: this one has all of it
+  };
+  // Numbers that are not stored in NF4 are rounded to the plain dtype, then quantised, a few
+  // million at a time. Error data for one that is not finite. COLLECTIVE, BLOCKS in the group.
+  void fill(const layout::BucketPlan& plan, const Sources& sources);
+
+  // The shard's values, in any floating dtype: table * a' rounded once. `flat` begins where the
+  // shard does; padding is left as it is. STREAM.
+  void dequantize(const Tensor& flat) const;
+
+  std::vector<Tensor> tensors() const;  // all that is kept
+  std::int64_t bytes() const;
+  // The same of a shard that is not there, and what filling it takes besides.
+  static std::int64_t bytes_of(const layout::BucketPlan& plan, int rank, DType plain);
+  static std::int64_t fill_bytes_of(const layout::BucketPlan& plan, DType plain);
+
+ private:
+  struct Part {
+    layout::Piece piece;
+    Tensor plain;  // undefined: in NF4
+    kernels::Nf4Weights nf4;
+  };
+
+  void fill_plain(Part& part, const layout::ParamSpec& param, const ReadParam& read) const;
+  void quantize(Part& part, const layout::ParamSpec& param, const ReadParam& read,
+                const Tensor& absmax) const;
+  void keep(Part& part, const kernels::Nf4Scales& scales) const;
+
+  std::vector<Part> parts_;
+  at::TensorOptions options_;
+};
+
+}  // namespace wmtp::parallel
