@@ -53,12 +53,30 @@ Qkv split_heads(const kernels::HeadShape& heads, const Tensor& qkv_NC, const Ten
           qkv_NC.narrow(1, q_width + kv_width, kv_width).view({n, heads.num_kv_heads, e})};
 }
 
+// y = x W^T. With `keep` and products in float8, x is kept in 8 bits for the weight gradient, and x
+// itself goes where nothing else reads it.
+Tensor project(const Projection& projection, bool keep, Tensor& x_NI,
+               kernels::Float8Matrix& kept) {
+  const Tensor y_NO = model::forward(projection, x_NI, keep ? &kept : nullptr);
+  if (keep && projection.float8 != kernels::Float8Recipe::off && projection.adapters.empty())
+    x_NI = Tensor();
+  return y_NO;
+}
+
+// Whether the input must be computed again for the backward.
+bool lacks_input(const Projection& projection, const Tensor& x_NI,
+                 const kernels::Float8Matrix& kept) {
+  if (x_NI.defined() || kept.defined()) return false;
+  return projection.float8 == kernels::Float8Recipe::off || !projection.frozen ||
+         !projection.adapters.empty();
+}
+
 }  // namespace
 
 void Block::run(const BlockParams& params, const ResidualStream& in, const BlockContext& context,
-                BlockActivations& all, Tensor& down_MD) const {
+                bool keep_inputs, BlockActivations& all, Tensor& down_MD) const {
   all.x_ND = normalise(in, params.input_norm, shape_.norm_eps, all.a_ND, all.rstd_in_N);
-  all.qkv_NC = model::forward(params.qkv, all.a_ND);
+  all.qkv_NC = project(params.qkv, keep_inputs, all.a_ND, all.a_DN);
   if (shape_.qk_norm) {
     const auto& heads = shape_.heads;
     const std::int64_t n = all.qkv_NC.size(0), num_qk = heads.num_heads + heads.num_kv_heads;
@@ -81,10 +99,10 @@ void Block::run(const BlockParams& params, const ResidualStream& in, const Block
                                        model::forward(params.o, o_MK)};
   all.mid_MD =
       normalise(after_attention, params.post_norm, shape_.norm_eps, all.m_MD, all.rstd_mid_M);
-  all.gate_up = model::forward(params.gate_up, all.m_MD);
+  all.gate_up = project(params.gate_up, keep_inputs, all.m_MD, all.m_DM);
   all.product_MF = at::empty({all.gate_up.size(0), all.gate_up.size(1) / 2}, all.gate_up.options());
   kernels::swiglu(all.gate_up, all.product_MF);
-  down_MD = model::forward(params.down, all.product_MF);
+  down_MD = project(params.down, keep_inputs, all.product_MF, all.product_FM);
 }
 
 BlockOutput Block::forward(const BlockParams& params, const ResidualStream& in,
@@ -94,7 +112,7 @@ BlockOutput Block::forward(const BlockParams& params, const ResidualStream& in,
   all.rows_M = rows_M;
   BlockOutput out;
   Tensor down_MD;
-  run(params, in, context, all, down_MD);
+  run(params, in, context, keep && level == Recompute::none, all, down_MD);
   out.stream = {all.mid_MD, down_MD};
   if (!keep) return out;
   if (level == Recompute::block) {
@@ -113,7 +131,7 @@ Tensor Block::backward(const BlockParams& params, BlockActivations kept, Tensor 
     const ProfileScope scope("recompute");
     const ResidualStream in{kept.x_ND, Tensor()};
     Tensor down_MD;
-    run(params, in, context, kept, down_MD);
+    run(params, in, context, /*keep_inputs=*/true, kept, down_MD);
   }
   const Tensor dmid_MD = mlp_backward(params, kept, dy_MD);
   const Tensor attention_out_NK = kept.attention.out_NHE.flatten(1);
@@ -138,7 +156,7 @@ Tensor Block::backward(const BlockParams& params, BlockActivations kept, Tensor 
 // dy_MD becomes the gradient of x'.
 Tensor Block::mlp_backward(const BlockParams& params, BlockActivations& kept,
                            const Tensor& dy_MD) const {
-  if (!kept.m_MD.defined()) {
+  if (lacks_input(params.gate_up, kept.m_MD, kept.m_DM)) {
     kept.m_MD = at::empty_like(kept.mid_MD);
     kernels::rms_norm({.x_ND = kept.mid_MD,
                        .delta_ND = {},
@@ -148,16 +166,16 @@ Tensor Block::mlp_backward(const BlockParams& params, BlockActivations& kept,
                        .out_ND = kept.m_MD,
                        .rstd_N = kept.rstd_mid_M});
   }
-  if (!kept.product_MF.defined()) {
+  if (lacks_input(params.down, kept.product_MF, kept.product_FM)) {
     kept.product_MF =
         at::empty({kept.gate_up.size(0), kept.gate_up.size(1) / 2}, kept.gate_up.options());
     kernels::swiglu(kept.gate_up, kept.product_MF);
   }
-  const Tensor dproduct_MF = model::backward(params.down, kept.product_MF, dy_MD);
-  kept.product_MF = Tensor();
+  const Tensor dproduct_MF = model::backward(params.down, kept.product_MF, dy_MD, kept.product_FM);
+  kept.product_MF = Tensor(), kept.product_FM = {};
   kernels::swiglu_backward({.dout_NF = dproduct_MF, .gate_up_N2F = kept.gate_up, .out_NF = {}});
-  const Tensor dm_MD = model::backward(params.gate_up, kept.m_MD, kept.gate_up);
-  kept.m_MD = kept.gate_up = Tensor();
+  const Tensor dm_MD = model::backward(params.gate_up, kept.m_MD, kept.gate_up, kept.m_DM);
+  kept.m_MD = kept.gate_up = Tensor(), kept.m_DM = {};
   kernels::rms_norm_backward({.dout_ND = dm_MD,
                               .x_ND = kept.mid_MD,
                               .rstd_N = kept.rstd_mid_M,
@@ -192,7 +210,7 @@ Tensor Block::attention_backward(const BlockParams& params, BlockActivations& ke
                           .dqkv_NC = dqkv_NC,
                           .dq_weight_E = params.q_norm.dweight,
                           .dk_weight_E = params.k_norm.dweight});
-  if (!kept.a_ND.defined()) {
+  if (lacks_input(params.qkv, kept.a_ND, kept.a_DN)) {
     kept.a_ND = at::empty_like(kept.x_ND);
     kernels::rms_norm({.x_ND = kept.x_ND,
                        .delta_ND = {},
@@ -202,7 +220,7 @@ Tensor Block::attention_backward(const BlockParams& params, BlockActivations& ke
                        .out_ND = kept.a_ND,
                        .rstd_N = kept.rstd_in_N});
   }
-  return model::backward(params.qkv, kept.a_ND, dqkv_NC);
+  return model::backward(params.qkv, kept.a_ND, dqkv_NC, kept.a_DN);
 }
 
 }  // namespace wmtp::model

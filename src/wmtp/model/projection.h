@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "wmtp/kernels/dropout.h"
+#include "wmtp/kernels/float8.h"
 #include "wmtp/tensor/tensor.h"
 
 namespace wmtp::model {
@@ -22,10 +23,16 @@ struct Projection {
   Tensor weight_OI;
   Tensor dweight_OI;  // where the gradient goes (+=); undefined: frozen, or no backward pass
   std::vector<Adapter> adapters;
+  kernels::Float8Recipe float8 = kernels::Float8Recipe::off;  // of the products with W
+  bool frozen = false;                                        // no pass has a dweight_OI
 };
 
-Tensor forward(const Projection& projection, const Tensor& x_NI);
-// Adds dW, dA, dB and returns dx.
-Tensor backward(const Projection& projection, const Tensor& x_NI, const Tensor& dy_NO);
+// `kept` (may be null): x as the weight gradient will read it, where that is in 8 bits; it stays
+// undefined where W is frozen or its products are not in float8.
+Tensor forward(const Projection& projection, const Tensor& x_NI,
+               kernels::Float8Matrix* kept = nullptr);
+// Adds dW, dA, dB and returns dx. x_NI may be undefined where there is a `kept` and no adapter.
+Tensor backward(const Projection& projection, const Tensor& x_NI, const Tensor& dy_NO,
+                const kernels::Float8Matrix& kept = {});
 
 }  // namespace wmtp::model

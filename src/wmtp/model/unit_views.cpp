@@ -10,7 +10,8 @@ class FlatReader {
  public:
   FlatReader(const UnitBuffers& buffers, const Tensor& grad)
       : weights_(buffers.frozen.defined() ? buffers.frozen : buffers.trained),
-        grad_(buffers.frozen.defined() ? Tensor() : grad) {}
+        grad_(buffers.frozen.defined() ? Tensor() : grad),
+        frozen_(buffers.frozen.defined()) {}
 
   Projection matrix(std::int64_t rows, std::int64_t columns) {
     const std::int64_t begin = advance(rows * columns);
@@ -18,7 +19,9 @@ class FlatReader {
       return flat.defined() ? flat.narrow(0, begin, rows * columns).view({rows, columns})
                             : Tensor();
     };
-    return {view(weights_), view(grad_), {}};
+    Projection projection{view(weights_), view(grad_), {}};
+    projection.frozen = frozen_;
+    return projection;
   }
 
   NormWeight vector(std::int64_t size) {
@@ -36,6 +39,7 @@ class FlatReader {
   }
 
   Tensor weights_, grad_;
+  bool frozen_;
   std::int64_t at_ = 0;
 };
 
