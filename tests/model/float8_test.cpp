@@ -1,5 +1,6 @@
 // Float8 products in the model: its gradients against fp64 autograd with the same quantisation
 // straight through, recompute levels bit for bit, adapters, and what is refused.
+#include <ATen/Parallel.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
@@ -21,6 +22,16 @@ using test::rounding_bound;
 
 constexpr Float8Recipe kRecipes[] = {Float8Recipe::tensorwise, Float8Recipe::rowwise};
 constexpr Recompute kLevels[] = {Recompute::none, Recompute::light, Recompute::block};
+
+// Regions of a few elements cost more than they do where the cores are busy.
+class Float8Model : public ::testing::Test {
+ protected:
+  Float8Model() { at::set_num_threads(1); }
+  ~Float8Model() override { at::set_num_threads(before_); }
+
+ private:
+  int before_ = at::get_num_threads();
+};
 
 // The four shapes with sizes that float8 takes.
 std::vector<test::Case> float8_cases() {
@@ -44,7 +55,7 @@ Problem one_of(const ModelConfig& config, Float8Recipe recipe,
 }
 
 // Both in fp64, so that roundings to 8 bits fall alike.
-TEST(Float8Model, GradientsAreStraightThroughInDouble) {
+TEST_F(Float8Model, GradientsAreStraightThroughInDouble) {
   for (const test::Case& c : float8_cases())
     for (const Float8Recipe recipe : kRecipes) {
       const Problem problem = one_of(c.config, recipe);
@@ -61,7 +72,7 @@ TEST(Float8Model, GradientsAreStraightThroughInDouble) {
     }
 }
 
-TEST(Float8Model, AdaptersComputeAsWithoutIt) {
+TEST_F(Float8Model, AdaptersComputeAsWithoutIt) {
   for (const Float8Recipe recipe : kRecipes) {
     const Problem problem = one_of(float8_cases()[0].config, recipe, adapters());
     const auto reference = test::reference_run(problem.config, problem.params, problem.input);
@@ -82,7 +93,7 @@ TEST(Float8Model, AdaptersComputeAsWithoutIt) {
 // another code with the probability e / (2^-3 spacing) at most, and is then a spacing away: this
 // adds e 2^-3 to the variance of the relative difference. Twice as much for e5m2, and the parts of
 // forward and backward add up to some of each block.
-TEST(Float8Model, SingleIsNearDouble) {
+TEST_F(Float8Model, SingleIsNearDouble) {
   for (const test::Case& c : float8_cases())
     for (const Float8Recipe recipe : kRecipes) {
       const Problem problem = one_of(c.config, recipe);
@@ -98,7 +109,7 @@ TEST(Float8Model, SingleIsNearDouble) {
 }
 
 // Quantisation itself is far larger than that: the control.
-TEST(Float8Model, IsNotTheModelWithoutIt) {
+TEST_F(Float8Model, IsNotTheModelWithoutIt) {
   for (const Float8Recipe recipe : kRecipes) {
     const ModelConfig config = float8_cases()[0].config;
     const Problem problem = one_of(config, recipe), plain = one_of(config, Float8Recipe::off);
@@ -110,7 +121,7 @@ TEST(Float8Model, IsNotTheModelWithoutIt) {
   }
 }
 
-TEST(Float8Model, RecomputeLevelsAreBitEqual) {
+TEST_F(Float8Model, RecomputeLevelsAreBitEqual) {
   for (const Float8Recipe recipe : kRecipes)
     for (const auto& lora : {std::optional<LoraConfig>{}, std::optional(adapters())}) {
       Problem problem = make_problem(float8_cases()[0].config, lora);
@@ -130,7 +141,7 @@ TEST(Float8Model, RecomputeLevelsAreBitEqual) {
 }
 
 // One matrix, one scale: what q alone is quantised with depends on v.
-TEST(Float8Model, FusedProjectionsShareTheirScale) {
+TEST_F(Float8Model, FusedProjectionsShareTheirScale) {
   const Problem problem = one_of(float8_cases()[1].config, Float8Recipe::tensorwise);
   const Tensor q_weight =
       problem.params.at("model.layers.0.self_attn.q_proj.weight").to(at::kFloat);
@@ -145,7 +156,7 @@ TEST(Float8Model, FusedProjectionsShareTheirScale) {
   EXPECT_FALSE(q_of(1.7).equal(q_of(1.9)));
 }
 
-TEST(Float8Model, KeepsInputsOfWeightGradientsInEightBits) {
+TEST_F(Float8Model, KeepsInputsOfWeightGradientsInEightBits) {
   Projection projection;
   projection.weight_OI = at::full({48, 32}, 0.5f);
   const Tensor x = at::full({5, 32}, 2.0f);
@@ -162,12 +173,13 @@ TEST(Float8Model, KeepsInputsOfWeightGradientsInEightBits) {
   }
 }
 
-TEST(Float8Model, SizesThatAreNoMultiplesOf16AreRefusedByName) {
+TEST_F(Float8Model, SizesThatAreNoMultiplesOf16AreRefusedByName) {
   ModelConfig config = float8_cases()[0].config;
-  check_float8_sizes(config);
+  check_float8_sizes(config, "float8");
   config.dim = 24, config.ffn_dim = 40;
-  EXPECT_WMTP_ERROR(check_float8_sizes(config), ErrorKind::config,
-                      "float8 products take multiples of 16, but the model has dim 24, ffn_dim 40");
+  EXPECT_WMTP_ERROR(check_float8_sizes(config, "training.float8"), ErrorKind::config,
+                      "training.float8: products in float8 take multiples of 16, but the model has dim "
+                    "24, ffn_dim 40");
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace wmtp::model {
 using kernels::Float8Forms;
 using kernels::Float8Role;
 
-void check_float8_sizes(const ModelConfig& config) {
+void check_float8_sizes(const ModelConfig& config, std::string_view key) {
   const std::pair<const char*, std::int64_t> sizes[] = {
       {"dim", config.dim},
       {"n_heads * head_dim", config.num_heads * config.head_dim},
@@ -22,9 +22,9 @@ void check_float8_sizes(const ModelConfig& config) {
     if (size % kernels::kFloat8Multiple != 0) odd.push_back(fmt::format("{} {}", name, size));
   if (!odd.empty())
     throw Error(ErrorKind::config, "model",
-                fmt::format("float8 products take multiples of {}, but the model has {}",
+                fmt::format("{}: products in float8 take multiples of {}, but the model has {}", key,
                             kernels::kFloat8Multiple, fmt::join(odd, ", ")),
-                "set training.float8: off");
+                "set off, or take a model of other sizes");
 }
 
 void float8_forward(const Projection& projection, const Tensor& x_NI, const Tensor& y_NO,

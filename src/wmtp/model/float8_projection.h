@@ -17,8 +17,9 @@
 
 namespace wmtp::model {
 
-// Error config that names the sizes of a block's matrices that are no multiples of 16.
-void check_float8_sizes(const ModelConfig& config);
+// Error config that begins with `key` and names the sizes of a block's matrices that are no multiples
+// of 16.
+void check_float8_sizes(const ModelConfig& config, std::string_view key);
 
 // y = x W^T; `kept` as in forward().
 void float8_forward(const Projection& projection, const Tensor& x_NI, const Tensor& y_NO,

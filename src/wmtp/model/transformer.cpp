@@ -39,7 +39,7 @@ Transformer::Transformer(const ModelConfig& config, WeightAccess& access, GradSi
       options_(options),
       block_(block_shape(config)),
       num_trunk_blocks_(config.num_trunk_blocks()) {
-  if (options.float8 != kernels::Float8Recipe::off) check_float8_sizes(config);
+  if (options.float8 != kernels::Float8Recipe::off) check_float8_sizes(config, "float8");
 }
 
 std::string Transformer::block_name(UnitId unit) const {
