@@ -103,7 +103,11 @@ ModelRun::ModelRun(const Problem& problem, at::ScalarType dtype, model::Recomput
       dtype_(dtype),
       weights_(problem.units(), dtype, c10::Device(c10::kCPU), true),
       model_(problem.config, weights_, &weights_,
-             {.recompute = level, .attention = {}, .loss_chunk_rows = 5, .lora = problem.lora}) {
+             {.recompute = level,
+              .attention = {},
+              .loss_chunk_rows = 5,
+              .lora = problem.lora,
+              .float8 = problem.input.float8}) {
   for (const auto& [name, value] : problem.params) weights_.param(name).copy_(value);
 }
 

@@ -1,5 +1,6 @@
 #include "model/reference_model.h"
 
+#include <ATen/ops/amax.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
@@ -11,10 +12,41 @@
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/triu.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 namespace wmtp::test {
 namespace {
+
+using kernels::Float8Recipe;
+
+// The numbers that float8 keeps of x, in fp64, with scales of the contracted axis: ATen's own
+// conversion, which must be clamped before.
+Tensor rounded(const Tensor& x, Float8Recipe recipe, std::int64_t contracted, bool is_grad) {
+  const bool rowwise = recipe == Float8Recipe::rowwise, wide = is_grad && !rowwise;
+  const double largest = wide ? 57344 : 448;
+  const Tensor fp32 = x.detach().to(at::kFloat);
+  const Tensor amax = rowwise ? at::amax(fp32.abs(), contracted, true) : at::amax(fp32.abs());
+  Tensor scale = amax.to(at::kDouble).clamp_min(1e-12).reciprocal().mul(largest).to(at::kFloat);
+  if (rowwise) scale = scale.log2().floor().exp2();
+  return fp32.mul(scale)
+      .clamp(-largest, largest)
+      .to(wide ? at::kFloat8_e5m2 : at::kFloat8_e4m3fn)
+      .to(at::kDouble)
+      .mul(scale.reciprocal().to(at::kDouble));
+}
+
+// x W^T of quantised operands. Its two gradients come from two terms that are zero.
+Tensor float8_linear(const Tensor& x, const Tensor& weight, Float8Recipe recipe) {
+  Tensor to_x = at::matmul(x, rounded(weight, recipe, 0, false).t());
+  Tensor to_weight = at::matmul(rounded(x, recipe, 0, false), weight.t());
+  to_x = to_x.sub(to_x.detach());
+  to_weight = to_weight.sub(to_weight.detach());
+  to_x.register_hook([recipe](const Tensor& dy) { return rounded(dy, recipe, 1, true); });
+  to_weight.register_hook([recipe](const Tensor& dy) { return rounded(dy, recipe, 0, true); });
+  return at::matmul(rounded(x, recipe, 1, false), rounded(weight, recipe, 1, false).t())
+      .add(to_x)
+      .add(to_weight);
+}
 
 struct Reference {
   const model::ModelConfig& config;
@@ -27,7 +59,27 @@ struct Reference {
   }
 
   Tensor linear(const Tensor& x, const std::string& name) const {
-    const Tensor y = at::matmul(x, params.at(name).t());
+    return adapted(x, name, at::matmul(x, params.at(name).t()));
+  }
+
+  // The outputs of matrices that are one product.
+  std::vector<Tensor> linears(const Tensor& x, const std::vector<std::string>& names) const {
+    std::vector<Tensor> weights, outputs;
+    std::vector<std::int64_t> widths;
+    for (const std::string& name : names) {
+      weights.push_back(params.at(name));
+      widths.push_back(weights.back().size(0));
+    }
+    const Tensor all = input.float8 == Float8Recipe::off
+                           ? at::matmul(x, at::cat(weights, 0).t())
+                           : float8_linear(x, at::cat(weights, 0), input.float8);
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < names.size(); ++i, at += widths[i - 1])
+      outputs.push_back(adapted(x, names[i], all.narrow(1, at, widths[i])));
+    return outputs;
+  }
+
+  Tensor adapted(const Tensor& x, const std::string& name, const Tensor& y) const {
     const std::string module = name.substr(0, name.rfind('.'));
     const auto a = params.find(module + ".lora_A.weight");
     if (a == params.end()) return y;
@@ -49,14 +101,18 @@ struct Reference {
   }
 
   Tensor heads_of(const Tensor& x, std::int64_t count) const {
-    return x.view({x.size(0), count, config.head_dim}).transpose(0, 1);
+    return x.reshape({x.size(0), count, config.head_dim}).transpose(0, 1);
   }
 
-  Tensor block(const Tensor& x, const std::string& prefix) const {
+  // `rows` (undefined: all) are those that go on after the attention.
+  Tensor block(const Tensor& x, const std::string& prefix, const Tensor& rows = {}) const {
     const Tensor a = norm(x, prefix + "input_layernorm.weight");
-    Tensor q = heads_of(linear(a, prefix + "self_attn.q_proj.weight"), config.num_heads);
-    Tensor k = heads_of(linear(a, prefix + "self_attn.k_proj.weight"), config.num_kv_heads);
-    Tensor v = heads_of(linear(a, prefix + "self_attn.v_proj.weight"), config.num_kv_heads);
+    const auto qkv =
+        linears(a, {prefix + "self_attn.q_proj.weight", prefix + "self_attn.k_proj.weight",
+                    prefix + "self_attn.v_proj.weight"});
+    Tensor q = heads_of(qkv[0], config.num_heads);
+    Tensor k = heads_of(qkv[1], config.num_kv_heads);
+    Tensor v = heads_of(qkv[2], config.num_kv_heads);
     if (config.qk_norm) {
       q = norm(q, prefix + "self_attn.q_norm.weight");
       k = norm(k, prefix + "self_attn.k_norm.weight");
@@ -70,17 +126,32 @@ struct Reference {
     const Tensor scores = at::matmul(q, k.transpose(1, 2))
                               .div(std::sqrt(static_cast<double>(config.head_dim)))
                               .add(mask);
-    const Tensor o = at::matmul(at::softmax(scores, -1), v).transpose(0, 1).reshape({length, -1});
-    const Tensor mid = x.add(linear(o, prefix + "self_attn.o_proj.weight"));
+    auto needed = [&](const Tensor& all) {
+      return rows.defined() ? all.index_select(0, rows) : all;
+    };
+    const Tensor o =
+        needed(at::matmul(at::softmax(scores, -1), v).transpose(0, 1).reshape({length, -1}));
+    const Tensor mid = needed(x).add(linears(o, {prefix + "self_attn.o_proj.weight"})[0]);
     const Tensor m = norm(mid, prefix + "post_attention_layernorm.weight");
-    const Tensor product = at::silu(linear(m, prefix + "mlp.gate_proj.weight"))
-                               .mul(linear(m, prefix + "mlp.up_proj.weight"));
-    return mid.add(linear(product, prefix + "mlp.down_proj.weight"));
+    const auto gate_up =
+        linears(m, {prefix + "mlp.gate_proj.weight", prefix + "mlp.up_proj.weight"});
+    const Tensor product = at::silu(gate_up[0]).mul(gate_up[1]);
+    return mid.add(linears(product, {prefix + "mlp.down_proj.weight"})[0]);
   }
 
   std::string head_prefix(std::int64_t head) const {
     return head == 0 ? "model.layers." + std::to_string(config.num_trunk_blocks()) + "."
                      : "model.extra_heads." + std::to_string(head - 1) + ".";
+  }
+
+  // The logits of a head whose block has only its own rows lie at those rows, with float8, whose
+  // scales depend on them.
+  Tensor head_of(const Tensor& x, std::int64_t head) const {
+    if (config.n_future == 1) return x;
+    if (input.float8 == Float8Recipe::off) return block(x, head_prefix(head));
+    const Tensor rows = at::tensor(input.rows[static_cast<std::size_t>(head)], at::kLong);
+    const Tensor h = block(x, head_prefix(head), rows);
+    return at::zeros_like(x).index_copy(0, rows, h);
   }
 
   // Per head the logits of all tokens of one document.
@@ -90,8 +161,7 @@ struct Reference {
       x = block(x, "model.layers." + std::to_string(i) + ".");
     std::vector<Tensor> logits;
     for (std::int64_t head = 0; head < config.n_future; ++head) {
-      const Tensor h = config.n_future > 1 ? block(x, head_prefix(head)) : x;
-      logits.push_back(linear(norm(h, "model.norm.weight"),
+      logits.push_back(linear(norm(head_of(x, head), "model.norm.weight"),
                               config.tied ? "model.embed_tokens.weight" : "lm_head.weight"));
     }
     return logits;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "wmtp/kernels/float8.h"
 #include "wmtp/model/model_config.h"
 #include "wmtp/tensor/tensor.h"
 
@@ -19,6 +20,9 @@ struct ReferenceInput {
   // What an adapter's input is multiplied by, [tokens of the document, features]; null: nothing.
   std::function<Tensor(const std::string& module, std::size_t document, std::int64_t features)>
       lora_mask;
+  // Of the matrices of blocks, straight through: the forward has the quantised operands, the
+  // backward is that of a linear map with its own quantised ones. REQUIRES one document.
+  kernels::Float8Recipe float8 = kernels::Float8Recipe::off;
 };
 
 struct ReferenceResult {

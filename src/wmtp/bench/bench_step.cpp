@@ -207,6 +207,11 @@ void add_bench_step(CLI::App& bench, cli::Session& session) {
       ->add_option("--quantize", flags->quantize,
                    "How frozen matrices are kept, under --lora and of --signals model")
       ->check(CLI::IsMember({"none", "nf4"}));
+  command
+      ->add_option("--float8", flags->float8,
+                   "Products of blocks on 8-bit operands: off, tensorwise or rowwise; refused on "
+                   "every device as yet")
+      ->check(CLI::IsMember({"off", "tensorwise", "rowwise"}));
   command->add_flag("--expect", flags->expect,
                     "Also the tokens/s that `wmtp plan` expects, after 2 s of calibration");
   command

@@ -10,6 +10,7 @@
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
 #include "wmtp/model/presets.h"
+#include "wmtp/run/plan/from_config.h"
 #include "wmtp/run/profile/step_profile.h"
 #include "wmtp/run/profile/time_table.h"
 #include "wmtp/storage/atomic_file.h"
@@ -84,6 +85,11 @@ void check_quantize(const StepFlags& flags, c10::Device device) {
                 "--quantize nf4 on a GPU, but its GPU bodies were never run", "use --device cpu");
 }
 
+config::Float8 float8_from_name(const std::string& name) {
+  const auto& names = config::EnumNames<config::Float8>::names;
+  return static_cast<config::Float8>(std::ranges::find(names, name) - names.begin());
+}
+
 training::AssembleOptions options_of(const StepFlags& flags, const model::ModelConfig& config,
                                      c10::Device device, int world, BenchStage& stage) {
   const std::string dtype = !flags.dtype.empty() ? flags.dtype : device.is_cuda() ? "bf16" : "fp32";
@@ -96,6 +102,8 @@ training::AssembleOptions options_of(const StepFlags& flags, const model::ModelC
   options.model = stage.model(config);
   options.transformer.recompute = recompute_from_name(flags.recompute);
   options.transformer.lora = lora_of(flags, options.model);
+  options.transformer.float8 =
+      run::float8_recipe(float8_from_name(flags.float8), "--float8", options.model, device);
   set_strategy(flags.strategy, world, options.parallel);
   options.parallel.param_dtype = dtype_from_name(dtype);
   options.parallel.device = device;

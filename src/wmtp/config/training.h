@@ -22,6 +22,8 @@ enum class NoDecay { none, norms_and_biases };
 WMTP_ENUM_NAMES(NoDecay, "none", "norms_and_biases");
 enum class OptimizerPrecision { fp32, split, bf16_moments, bf16_sr, int8 };
 WMTP_ENUM_NAMES(OptimizerPrecision, "fp32", "split", "bf16_moments", "bf16_sr", "int8");
+enum class Float8 { off, tensorwise, rowwise };
+WMTP_ENUM_NAMES(Float8, "off", "tensorwise", "rowwise");
 enum class LrSchedule { constant, cosine, linear, exponential, plateau };
 WMTP_ENUM_NAMES(LrSchedule, "constant", "cosine", "linear", "exponential", "plateau");
 
@@ -70,6 +72,7 @@ struct Training {
   std::optional<std::int64_t> eval_every_steps;
   bool eval_at_start = false;
   std::optional<std::int64_t> early_stop_patience;
+  Float8 float8 = Float8::off;
   bool use_lora = false;
   Lora lora;
   Optimizer optimizer;

@@ -60,6 +60,21 @@ void drop_unread_inputs(const BlockParams& params, BlockActivations& kept) {
   if (!reads_input(params.down)) kept.product_MF = Tensor();
 }
 
+// y = x W^T. With `keep` and products in float8, x is kept in 8 bits for the weight gradient, and x
+// itself goes where nothing else reads it.
+Tensor project(const Projection& projection, bool keep, Tensor& x_NI, kernels::Float8Matrix& kept) {
+  const Tensor y_NO = model::forward(projection, x_NI, keep ? &kept : nullptr);
+  if (keep && projection.float8 != kernels::Float8Recipe::off && projection.groups.empty())
+    x_NI = Tensor();
+  return y_NO;
+}
+
+// Whether the input must be computed again for the backward.
+bool lacks_input(const Projection& projection, const Tensor& x_NI,
+                 const kernels::Float8Matrix& kept) {
+  return !x_NI.defined() && !kept.defined() && reads_input(projection);
+}
+
 }  // namespace
 
 // q and k become rotated, in place or, with a q/k norm, in a buffer of their own: the norm's
@@ -83,9 +98,9 @@ void Block::rotate_heads(const BlockParams& params, const BlockContext& context,
 }
 
 void Block::run(const BlockParams& params, const ResidualStream& in, const BlockContext& context,
-                BlockActivations& all, Tensor& down_MD) const {
+                bool keep_inputs, BlockActivations& all, Tensor& down_MD) const {
   all.x_ND = normalise(in, params.input_norm, shape_.norm_eps, all.a_ND, all.rstd_in_N);
-  all.qkv_NC = model::forward(params.qkv, all.a_ND);
+  all.qkv_NC = project(params.qkv, keep_inputs, all.a_ND, all.a_DN);
   rotate_heads(params, context, all);
   const Qkv qkv = split_heads(shape_.heads, all.qkv_NC, all.qk_NC);
   all.attention =
@@ -95,10 +110,10 @@ void Block::run(const BlockParams& params, const ResidualStream& in, const Block
                                        model::forward(params.o, o_MK)};
   all.mid_MD =
       normalise(after_attention, params.post_norm, shape_.norm_eps, all.m_MD, all.rstd_mid_M);
-  all.gate_up = model::forward(params.gate_up, all.m_MD);
+  all.gate_up = project(params.gate_up, keep_inputs, all.m_MD, all.m_DM);
   all.product_MF = at::empty({all.gate_up.size(0), all.gate_up.size(1) / 2}, all.gate_up.options());
   kernels::swiglu(all.gate_up, all.product_MF);
-  down_MD = model::forward(params.down, all.product_MF);
+  down_MD = project(params.down, keep_inputs, all.product_MF, all.product_FM);
 }
 
 BlockOutput Block::forward(const BlockParams& params, const ResidualStream& in,
@@ -108,7 +123,7 @@ BlockOutput Block::forward(const BlockParams& params, const ResidualStream& in,
   all.rows_M = rows_M;
   BlockOutput out;
   Tensor down_MD;
-  run(params, in, context, all, down_MD);
+  run(params, in, context, keep && level == Recompute::none, all, down_MD);
   out.stream = {all.mid_MD, down_MD};
   if (!keep) return out;
   if (level == Recompute::block) {
@@ -131,7 +146,7 @@ Tensor Block::backward(const BlockParams& params, BlockActivations kept, Tensor 
     const ProfileScope scope("recompute");
     const ResidualStream in{kept.x_ND, Tensor()};
     Tensor down_MD;
-    run(params, in, context, kept, down_MD);
+    run(params, in, context, /*keep_inputs=*/true, kept, down_MD);
     drop_unread_inputs(params, kept);
   }
   const Tensor dmid_MD = mlp_backward(params, kept, dy_MD);
@@ -157,7 +172,7 @@ Tensor Block::backward(const BlockParams& params, BlockActivations kept, Tensor 
 // dy_MD becomes the gradient of x'.
 Tensor Block::mlp_backward(const BlockParams& params, BlockActivations& kept,
                            const Tensor& dy_MD) const {
-  if (!kept.m_MD.defined() && reads_input(params.gate_up)) {
+  if (lacks_input(params.gate_up, kept.m_MD, kept.m_DM)) {
     kept.m_MD = at::empty_like(kept.mid_MD);
     kernels::rms_norm({.x_ND = kept.mid_MD,
                        .delta_ND = {},
@@ -167,16 +182,16 @@ Tensor Block::mlp_backward(const BlockParams& params, BlockActivations& kept,
                        .out_ND = kept.m_MD,
                        .rstd_N = kept.rstd_mid_M});
   }
-  if (!kept.product_MF.defined() && reads_input(params.down)) {
+  if (lacks_input(params.down, kept.product_MF, kept.product_FM)) {
     kept.product_MF =
         at::empty({kept.gate_up.size(0), kept.gate_up.size(1) / 2}, kept.gate_up.options());
     kernels::swiglu(kept.gate_up, kept.product_MF);
   }
-  const Tensor dproduct_MF = model::backward(params.down, kept.product_MF, dy_MD);
-  kept.product_MF = Tensor();
+  const Tensor dproduct_MF = model::backward(params.down, kept.product_MF, dy_MD, kept.product_FM);
+  kept.product_MF = Tensor(), kept.product_FM = {};
   kernels::swiglu_backward({.dout_NF = dproduct_MF, .gate_up_N2F = kept.gate_up, .out_NF = {}});
-  const Tensor dm_MD = model::backward(params.gate_up, kept.m_MD, kept.gate_up);
-  kept.m_MD = kept.gate_up = Tensor();
+  const Tensor dm_MD = model::backward(params.gate_up, kept.m_MD, kept.gate_up, kept.m_DM);
+  kept.m_MD = kept.gate_up = Tensor(), kept.m_DM = {};
   kernels::rms_norm_backward({.dout_ND = dm_MD,
                               .x_ND = kept.mid_MD,
                               .rstd_N = kept.rstd_mid_M,
@@ -212,7 +227,7 @@ Tensor Block::attention_backward(const BlockParams& params, BlockActivations& ke
                           .dqkv_NC = dqkv_NC,
                           .dq_weight_E = params.q_norm.dweight,
                           .dk_weight_E = params.k_norm.dweight});
-  if (!kept.a_ND.defined() && reads_input(params.qkv)) {
+  if (lacks_input(params.qkv, kept.a_ND, kept.a_DN)) {
     kept.a_ND = at::empty_like(kept.x_ND);
     kernels::rms_norm({.x_ND = kept.x_ND,
                        .delta_ND = {},
@@ -222,7 +237,7 @@ Tensor Block::attention_backward(const BlockParams& params, BlockActivations& ke
                        .out_ND = kept.a_ND,
                        .rstd_N = kept.rstd_in_N});
   }
-  return model::backward(params.qkv, kept.a_ND, dqkv_NC);
+  return model::backward(params.qkv, kept.a_ND, dqkv_NC, kept.a_DN);
 }
 
 }  // namespace wmtp::model

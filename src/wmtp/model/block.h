@@ -58,6 +58,9 @@ struct BlockActivations {
   kernels::AttentionResult attention;
   Tensor mid_MD, rstd_mid_M, m_MD;  // x' and its norm
   Tensor gate_up, product_MF;
+  // a, m and product as the weight gradients read them; they stand for the three where products
+  // are in float8 and no adapter reads those.
+  kernels::Float8Matrix a_DN, m_DM, product_FM;
 };
 
 struct BlockOutput {
@@ -81,8 +84,9 @@ class Block {
                   const BlockContext& context, Recompute level) const;
 
  private:
+  // `keep_inputs`: of the projections, for their backward.
   void run(const BlockParams& params, const ResidualStream& in, const BlockContext& context,
-           BlockActivations& all, Tensor& down_MD) const;
+           bool keep_inputs, BlockActivations& all, Tensor& down_MD) const;
   void rotate_heads(const BlockParams& params, const BlockContext& context,
                     BlockActivations& all) const;
   Tensor mlp_backward(const BlockParams& params, BlockActivations& kept, const Tensor& dy_MD) const;

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty_like.h>
 
 #include "wmtp/kernels/gemm.h"
+#include "wmtp/model/float8_projection.h"
 
 namespace wmtp::model {
 namespace {
@@ -70,9 +71,12 @@ void add_backward(const AdapterGroup& group, bool adds, const Tensor& x_NI, cons
 
 }  // namespace
 
-Tensor forward(const Projection& projection, const Tensor& x_NI) {
+Tensor forward(const Projection& projection, const Tensor& x_NI, kernels::Float8Matrix* kept) {
   Tensor y_NO = at::empty({x_NI.size(0), projection.weight_OI.size(0)}, x_NI.options());
-  kernels::linear(x_NI, projection.weight_OI, y_NO);
+  if (projection.float8 == kernels::Float8Recipe::off)
+    kernels::linear(x_NI, projection.weight_OI, y_NO);
+  else
+    float8_forward(projection, x_NI, y_NO, kept);
   for (const AdapterGroup& group : projection.groups) add_forward(group, x_NI, y_NO);
   return y_NO;
 }
@@ -81,11 +85,17 @@ bool reads_input(const Projection& projection) {
   return !projection.frozen || !projection.groups.empty();
 }
 
-Tensor backward(const Projection& projection, const Tensor& x_NI, const Tensor& dy_NO) {
-  if (projection.dweight_OI.defined())
-    kernels::linear_backward_weight(dy_NO, x_NI, projection.dweight_OI, {.adds = projection.adds});
+Tensor backward(const Projection& projection, const Tensor& x_NI, const Tensor& dy_NO,
+                const kernels::Float8Matrix& kept) {
   Tensor dx_NI = at::empty({dy_NO.size(0), projection.weight_OI.size(1)}, dy_NO.options());
-  kernels::linear_backward_input(dy_NO, projection.weight_OI, dx_NI);
+  if (projection.float8 == kernels::Float8Recipe::off) {
+    if (projection.dweight_OI.defined())
+      kernels::linear_backward_weight(dy_NO, x_NI, projection.dweight_OI,
+                                      {.adds = projection.adds});
+    kernels::linear_backward_input(dy_NO, projection.weight_OI, dx_NI);
+  } else {
+    float8_backward(projection, {x_NI, kept}, dy_NO, dx_NI);
+  }
   for (const AdapterGroup& group : projection.groups)
     add_backward(group, projection.adds, x_NI, dy_NO, dx_NI);
   return dx_NI;

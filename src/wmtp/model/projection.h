@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "wmtp/kernels/dropout.h"
+#include "wmtp/kernels/float8.h"
 #include "wmtp/tensor/tensor.h"
 
 namespace wmtp::model {
@@ -29,16 +30,22 @@ struct AdapterGroup {
 
 struct Projection {
   Tensor weight_OI;
-  Tensor dweight_OI;  // where the gradient goes; undefined: frozen, or no backward pass
-  bool frozen = false;
+  Tensor dweight_OI;    // where the gradient goes; undefined: frozen, or no backward pass
+  bool frozen = false;  // no pass has a dweight_OI
   std::vector<AdapterGroup> groups = {};  // one; with dropout one for each adapter
   bool adds = true;  // to the gradients' places, the adapters' too; off: they hold nothing yet
+  kernels::Float8Recipe float8 = kernels::Float8Recipe::off;  // of the products with W
 };
 
-Tensor forward(const Projection& projection, const Tensor& x_NI);
+// `kept` (may be null): x as the weight gradient will read it, where that is in 8 bits; it stays
+// undefined where W is frozen or its products are not in float8.
+Tensor forward(const Projection& projection, const Tensor& x_NI,
+               kernels::Float8Matrix* kept = nullptr);
 // Whether a backward pass reads x: for the gradient of W or of adapters.
 bool reads_input(const Projection& projection);
-// Adds (or writes) dW, dA, dB and returns dx. REQUIRES x where it is read.
-Tensor backward(const Projection& projection, const Tensor& x_NI, const Tensor& dy_NO);
+// Adds (or writes) dW, dA, dB and returns dx. REQUIRES x where it is read, unless there is a `kept`
+// and no adapter.
+Tensor backward(const Projection& projection, const Tensor& x_NI, const Tensor& dy_NO,
+                const kernels::Float8Matrix& kept = {});
 
 }  // namespace wmtp::model

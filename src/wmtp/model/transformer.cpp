@@ -12,6 +12,7 @@
 #include "wmtp/kernels/linear_cross_entropy.h"
 #include "wmtp/kernels/rms_norm.h"
 #include "wmtp/model/adapters.h"
+#include "wmtp/model/float8_projection.h"
 #include "wmtp/tensor/profile_scope.h"
 
 namespace wmtp::model {
@@ -37,7 +38,9 @@ Transformer::Transformer(const ModelConfig& config, WeightAccess& access, GradSi
       sink_(sink),
       options_(options),
       block_(block_shape(config)),
-      num_trunk_blocks_(config.num_trunk_blocks()) {}
+      num_trunk_blocks_(config.num_trunk_blocks()) {
+  if (options.float8 != kernels::Float8Recipe::off) check_float8_sizes(config, "float8");
+}
 
 std::string Transformer::block_name(UnitId unit) const {
   const std::int64_t block = unit.value() - 1;
@@ -49,6 +52,8 @@ std::string Transformer::block_name(UnitId unit) const {
 BlockParams Transformer::params_of(UnitId unit, const UnitBuffers& buffers, const UnitGrad& grad,
                                    const Batch& batch, const Tensor& rows_M) const {
   BlockParams params = block_params(config_, buffers, grad);
+  for (Projection* projection : {&params.qkv, &params.o, &params.gate_up, &params.down})
+    projection->float8 = options_.float8;
   if (options_.lora)
     attach_adapters({.config = &config_,
                      .lora = &*options_.lora,

@@ -23,6 +23,9 @@ struct TransformerOptions {
   kernels::AttentionOptions attention;
   std::int64_t loss_chunk_rows = 0;     // 0: the kernel's own choice
   std::optional<LoraConfig> lora = {};  // the units are those of lora_units
+  // Of the products with the matrices of blocks, heads' blocks too; embedding, unembedding, norms,
+  // attention and adapters compute as without it.
+  kernels::Float8Recipe float8 = kernels::Float8Recipe::off;
 };
 
 // The root unit, held from the trunk's forward to the end of its backward.
@@ -54,7 +57,8 @@ struct HeadPass {
 
 class Transformer {
  public:
-  // BORROWS access and sink. sink null: no gradients, nothing is kept.
+  // BORROWS access and sink. sink null: no gradients, nothing is kept. Error config for float8 with
+  // sizes that its products cannot take.
   Transformer(const ModelConfig& config, WeightAccess& access, GradSink* sink,
               const TransformerOptions& options = {});
 

@@ -16,6 +16,7 @@ training::AssembleOptions assemble_options(const model::ModelConfig& config,
   options.transformer.recompute = layout.recompute;
   options.transformer.lora = layout.lora;
   options.quantize = layout.quantize;
+  options.transformer.float8 = layout.float8;
   options.adamw.recipe = layout.recipe;
   options.adamw.rounding_seed = 5 + layout.seed;
   options.loss_scale = layout.loss_scale;
@@ -70,7 +71,8 @@ training::StepResult LawRun::step() {
   training::StepInput input;
   input.facts.head_targets.assign(static_cast<std::size_t>(heads), 0);
   for (int index = 0; index < layout_.num_micro_batches; ++index) {
-    const bool empty = index > 0 && index + 1 == layout_.num_micro_batches;
+    const bool last = index + 1 == layout_.num_micro_batches;
+    const bool empty = index > 0 && (last || layout_.only_first);
     const auto batch = micro_batch(config_, layout_.seed, steps_done_, index, empty);
     const auto counts = models::count_targets(batch.view(), heads);
     for (std::size_t head = 0; head < counts.size(); ++head)
@@ -82,6 +84,20 @@ training::StepResult LawRun::step() {
   }
   ++steps_done_;
   return model_.step().run(input).read();
+}
+
+void LawRun::resume(LawRun& other) {
+  auto copy_all = [](const std::vector<Tensor>& to, const std::vector<Tensor>& from) {
+    for (std::size_t i = 0; i < from.size(); ++i) to[i].copy_(from[i]);
+  };
+  for (std::size_t u = 0; u < num_units(); ++u)
+    if (const Tensor& master = model_.runtime().states()[u].master; master.defined())
+      master.copy_(other.model_.runtime().states()[u].master);
+  optim::AdamW &mine = model_.optimizer(), &theirs = other.model_.optimizer();
+  copy_all(mine.exp_avg(), theirs.exp_avg());
+  copy_all(mine.exp_avg_sq(), theirs.exp_avg_sq());
+  mine.applied_steps().copy_(theirs.applied_steps());
+  steps_done_ = other.steps_done_;
 }
 
 LawRun::Part LawRun::part(std::size_t unit, const Tensor& shard) {

@@ -24,6 +24,8 @@ struct LawLayout {
   std::optional<model::LoraConfig> lora = {};  // adapters begin at random values, B too
   bool quantize = false;                       // the base under adapters is in NF4
   std::uint64_t seed = 0;                      // of weights, samples and rounding
+  kernels::Float8Recipe float8 = kernels::Float8Recipe::off;
+  bool only_first = false;  // the other micro-batches have no target: nothing is added up
 };
 
 // Half the ranks, where that makes groups of two or more: the groups of HYBRID_SHARD in tests.
@@ -40,6 +42,8 @@ class LawRun {
   // One optimizer step; micro-batch j of rank r is the (j * world + r)-th of the step. The last one
   // of several has no target at all.
   training::StepResult step();
+  // Goes on where `other`, of the same layout, is: with what a checkpoint holds of it.
+  void resume(LawRun& other);
 
   training::TrainableModel& model() { return model_; }
   // This rank's part of unit u's trained parameters without padding, and where it begins in the

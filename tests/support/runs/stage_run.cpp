@@ -172,6 +172,7 @@ training::AssembleOptions StageRun::assemble_options() {
   }
   options.objective = [this](const training::ModelParts& parts) { return objective(parts); };
   options.transformer.lora = setup_.lora;
+  options.transformer.float8 = setup_.float8;
   options.parallel.strategy = setup_.strategy;
   options.parallel.shard_group_size = setup_.shard_group_size;
   options.groups.groups = {{.name = "policy", .learning_rate = 1e-3, .weight_decay = 0.01},

@@ -43,6 +43,10 @@ void add_step_rows(std::vector<Row>& rows) {
 }
 
 void add_lora_rows(std::vector<Row>& rows) {
+  add(rows, WMTP_KEY(training.float8),
+      "Products of blocks on 8-bit operands; refused on every device as yet: its GPU bodies were "
+      "never run")
+      .free();
   add(rows, WMTP_KEY(training.use_lora), "Train low-rank adapters, the base stays frozen");
   add(rows, WMTP_KEY(training.lora.rank), "Rank of the adapters").between(1, 1024);
   add(rows, WMTP_KEY(training.lora.alpha), "Scale: alpha / rank").above(0);

@@ -5,6 +5,7 @@
 #include "wmtp/kernels/attention.h"
 #include "wmtp/kernels/cross_entropy.h"
 #include "wmtp/kernels/dropout.h"
+#include "wmtp/kernels/float8.h"
 #include "wmtp/kernels/response_stats.h"
 #include "wmtp/kernels/rms_norm.h"
 #include "wmtp/kernels/rope.h"
@@ -31,6 +32,9 @@ void swiglu_backward(const SwigluBackward& args);
 
 template <class T>
 void dropout(const Tensor& x_NI, const DropoutMask& mask, const Tensor& out_NI);
+
+// Fills the values of the forms that are defined, and adds their scales.
+void quantise(const Float8Quantise& args, Float8Forms& forms);
 
 // Error data on a token outside [0, V).
 template <class T>

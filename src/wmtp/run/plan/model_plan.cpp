@@ -224,6 +224,8 @@ ModelPlan plan_model(const config::Config& config, const RunContext& context,
   assemble.model = source.config;
   assemble.transformer.lora = models::lora_of(config, source.config);
   assemble.transformer.loss_chunk_rows = config.runtime.loss_chunk_rows;
+  assemble.transformer.float8 =
+      float8_recipe(config.training.float8, "training.float8", source.config, context.device);
   assemble.frozen =
       is_critic(config) && config.training.backbone_frozen && !config.training.use_lora;
   assemble.quantize = config::base_quantize(config) == config::Quantize::nf4;

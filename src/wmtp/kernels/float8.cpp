@@ -1,0 +1,133 @@
+#include "wmtp/kernels/float8.h"
+
+#include <ATen/ops/amax.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include "wmtp/core/error.h"
+#include "wmtp/kernels/cpu/reference.h"
+#include "wmtp/kernels/support/checks.h"
+#include "wmtp/tensor/profile_scope.h"
+
+namespace wmtp::kernels {
+namespace {
+
+std::int64_t padded(std::int64_t count) {
+  return (count + kFloat8Multiple - 1) / kFloat8Multiple * kFloat8Multiple;
+}
+
+void require_cpu(const Tensor& tensor) {
+  WMTP_CHECK(tensor.is_cpu(), "float8: there are no GPU bodies yet");
+}
+
+void check_amax(const ArgChecks& demands, const Float8Quantise& args) {
+  const bool rowwise = args.recipe == Float8Recipe::rowwise;
+  demands.vector("amax of rows", args.amax.of_rows, rowwise ? args.x_RC.size(0) : 1, kFloat32)
+      .vector("amax of columns", args.amax.of_columns, rowwise ? args.x_RC.size(1) : 1, kFloat32);
+}
+
+void check_operand(std::string_view name, const Float8Matrix& operand) {
+  WMTP_CHECK(operand.defined() && operand.values_RK.dim() == 2 &&
+                 operand.values_RK.is_contiguous() &&
+                 c10::isFloat8Type(operand.values_RK.scalar_type()),
+             fmt::format("float8: {} was not quantised in this form", name));
+  const std::int64_t scales = operand.inverse.numel();
+  WMTP_CHECK(
+      scales == 1 || scales == operand.values_RK.size(0),
+      fmt::format("float8: {} has {} scales for {} rows", name, scales, operand.values_RK.size(0)));
+  require_cpu(operand.values_RK);
+}
+
+// A B^T in the dtype asked for. The numbers of 8 bits and their products are exact in fp32, so that
+// sums and the two scales alone round.
+Tensor product(const Float8Matrix& a, const Float8Matrix& b, DType dtype) {
+  check_operand("left operand", a);
+  check_operand("right operand", b);
+  const std::int64_t contracted = a.values_RK.size(1);
+  WMTP_CHECK(
+      contracted == b.values_RK.size(1) && contracted % kFloat8Multiple == 0 &&
+          b.values_RK.size(0) % kFloat8Multiple == 0,
+      fmt::format("float8: a product of [{}, {}] and [{}, {}], but both contract the same, "
+                  "a multiple of 16, and so is the right one's number of rows",
+                  a.values_RK.size(0), contracted, b.values_RK.size(0), b.values_RK.size(1)));
+  const DType sums = statistics_dtype(dtype);
+  Tensor out = at::mm(a.values_RK.to(sums), b.values_RK.to(sums).t());
+  return out.mul_(a.inverse.to(sums).view({-1, 1})).mul_(b.inverse.to(sums).view({1, -1}));
+}
+
+}  // namespace
+
+DType dtype_of(Float8Format format) {
+  return format == Float8Format::e4m3 ? at::kFloat8_e4m3fn : at::kFloat8_e5m2;
+}
+
+double largest_of(Float8Format format) {
+  return format == Float8Format::e4m3 ? 448 : 57344;
+}
+
+Float8Format format_of(Float8Recipe recipe, Float8Role role) {
+  return recipe == Float8Recipe::tensorwise && role == Float8Role::output_grad ? Float8Format::e5m2
+                                                                               : Float8Format::e4m3;
+}
+
+Float8Amax float8_amax(const Tensor& x_RC, Float8Recipe recipe) {
+  WMTP_CHECK(recipe != Float8Recipe::off, "float8: an amax without a recipe");
+  require_cpu(x_RC);
+  const auto fp32 = x_RC.options().dtype(kFloat32);
+  const bool rowwise = recipe == Float8Recipe::rowwise;
+  if (x_RC.numel() == 0)
+    return {at::zeros({rowwise ? x_RC.size(0) : 1}, fp32),
+            at::zeros({rowwise ? x_RC.size(1) : 1}, fp32)};
+  const Tensor size_RC = x_RC.to(kFloat32).abs();
+  if (rowwise) return {at::amax(size_RC, 1), at::amax(size_RC, 0)};
+  const Tensor one = at::amax(size_RC).view({1});
+  return {one, one};
+}
+
+Float8Forms quantise(const Float8Quantise& args) {
+  const ProfiledOperator operation("wmtp::quantise");
+  WMTP_CHECK(args.recipe != Float8Recipe::off, "float8: quantised without a recipe");
+  require_cpu(args.x_RC);
+  const ArgChecks demands("quantise", args.x_RC);
+  const std::int64_t rows = args.x_RC.size(0), columns = args.x_RC.size(1);
+  demands.matrix("x", args.x_RC, rows, columns, args.x_RC.scalar_type());
+  check_amax(demands, args);
+  const auto bytes = args.x_RC.options().dtype(dtype_of(format_of(args.recipe, args.role)));
+  Float8Forms forms;
+  if (args.rows) forms.rows.values_RK = at::zeros({rows, columns}, bytes);
+  if (args.columns) forms.columns.values_RK = at::zeros({columns, padded(rows)}, bytes);
+  cpu::quantise(args, forms);
+  return forms;
+}
+
+Float8Forms quantise(const Tensor& x_RC, Float8Recipe recipe, Float8Role role, bool rows,
+                     bool columns) {
+  return quantise({.x_RC = x_RC,
+                   .recipe = recipe,
+                   .role = role,
+                   .amax = float8_amax(x_RC, recipe),
+                   .rows = rows,
+                   .columns = columns});
+}
+
+void float8_linear(const Float8Matrix& x, const Float8Matrix& weight, const Tensor& y_NO) {
+  const ProfiledOperator operation("wmtp::float8_linear");
+  y_NO.copy_(product(x, weight, y_NO.scalar_type()));
+}
+
+void float8_linear_backward_input(const Float8Matrix& dy, const Float8Matrix& weight,
+                                  const Tensor& dx_NI) {
+  const ProfiledOperator operation("wmtp::float8_linear_backward_input");
+  dx_NI.copy_(product(dy, weight, dx_NI.scalar_type()));
+}
+
+void float8_linear_backward_weight(const Float8Matrix& dy, const Float8Matrix& x,
+                                   const Tensor& dweight_OI, int beta) {
+  const ProfiledOperator operation("wmtp::float8_linear_backward_weight");
+  WMTP_CHECK(beta == 0 || beta == 1, "float8: beta is 0 or 1");
+  const Tensor sum_OI = product(dy, x, dweight_OI.scalar_type());
+  beta == 1 ? dweight_OI.add_(sum_OI) : dweight_OI.copy_(sum_OI);
+}
+
+}  // namespace wmtp::kernels
