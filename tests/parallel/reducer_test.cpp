@@ -258,18 +258,18 @@ TEST_F(ReducerTest, OneRankNeedsNeitherBuffersNorCollectives) {
   }
 }
 
-// What lies in a gradient from before is never read: the first writer of a step is told so, and what
-// nobody wrote is zero.
+// What lies in a gradient from before is never read: the first writer of a step is told so, and
+// what nobody wrote is zero.
 TEST_F(ReducerTest, TheFirstWriterOfAStepWrites) {
   struct Case {
     Strategy strategy;
     int world;
     bool no_sync, fresh_in_second;
   };
-  for (const Case& c : {Case{Strategy::full_shard, 1, false, false},
-                        Case{Strategy::no_shard, 2, false, false},
-                        Case{Strategy::full_shard, 2, false, true},  // a reduction each time
-                        Case{Strategy::full_shard, 2, true, false}}) {
+  for (const Case& c :
+       {Case{Strategy::full_shard, 1, false, false}, Case{Strategy::no_shard, 2, false, false},
+        Case{Strategy::full_shard, 2, false, true},  // a reduction each time
+        Case{Strategy::full_shard, 2, true, false}}) {
     ParallelOptions options;
     options.strategy = c.strategy;
     options.no_sync = c.no_sync;

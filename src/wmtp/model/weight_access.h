@@ -25,8 +25,8 @@ class WeightAccess {
 };
 
 // Where the gradients of a unit's trained parameters are added up, same ranges as the weights;
-// undefined where nothing is trained. `fresh`: nothing of this step is in it and what it holds means
-// nothing, so each parameter's first writer writes, and everything must be written.
+// undefined where nothing is trained. `fresh`: nothing of this step is in it and what it holds
+// means nothing, so each parameter's first writer writes, and everything must be written.
 struct UnitGrad {
   Tensor flat;
   bool fresh = false;

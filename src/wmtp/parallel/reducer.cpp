@@ -10,8 +10,8 @@
 // Why in this order. close() starts the reduction after the kernels that wrote the gradient, which
 // are already enqueued on the current stream, and returns; nobody waits for it before the slot is
 // needed again. open() is where that happens: it settles the reduction that was started two units
-// ago, and only then hands the slot out, because the reduced shard is a slice of the slot itself. So
-// one unit's gradient is on the wire while the next unit computes into the other slot. On CUDA
+// ago, and only then hands the slot out, because the reduced shard is a slice of the slot itself.
+// So one unit's gradient is on the wire while the next unit computes into the other slot. On CUDA
 // settling orders the stream, on a CPU it blocks the host.
 //
 // A unit that is open for a whole pass (`kept`: the root is opened by the trunk's forward and
