@@ -19,8 +19,8 @@ std::int64_t bytes_of(const model::BlockActivations& kept) {
   std::int64_t sum = 0;
   for (const Tensor* one :
        {&kept.x_ND, &kept.rstd_in_N, &kept.a_ND, &kept.qkv_NC, &kept.qk_NC, &kept.qk_rstd,
-        &kept.attention.out_NHE, &kept.attention.lse, &kept.mid_MD, &kept.rstd_mid_M,
-        &kept.m_MD, &kept.gate_up, &kept.product_MF})
+        &kept.attention.out_NHE, &kept.attention.lse, &kept.mid_MD, &kept.rstd_mid_M, &kept.m_MD,
+        &kept.gate_up, &kept.product_MF})
     if (one->defined()) sum += static_cast<std::int64_t>(one->nbytes());
   return sum;
 }
