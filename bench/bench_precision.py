@@ -43,8 +43,8 @@ def final_loss(folder, config, precision, seed):
     wmtp("train", "--config", config, "--defaults", "none", "--run-dir", run_dir, "--override", f"runtime.seed={seed}", "--override",
          f"data_sampling.seed={seed}", "--override", f"training.optimizer.precision={precision}")
     points = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
-    losses = [point["metrics"]["train/loss"] for point in points if "train/loss" in point.get("metrics", {})]
-    return sum(losses[-LAST:]) / LAST, losses[0]
+    losses = [point["train/loss"] for point in points if "train/loss" in point]
+    return sum(losses[-LAST:]) / LAST
 
 
 def step_of(precision, threads):
@@ -71,7 +71,7 @@ def main():
         print("| precision | " + " | ".join(f"seed {seed}" for seed in args.seeds) + " | mean | mean - fp32 | seed spread of fp32 |")
         print("|---|" + "---|" * (len(args.seeds) + 3), flush=True)
         for precision in args.precision:
-            losses[precision] = [final_loss(folder, config, precision, seed)[0] for seed in args.seeds]
+            losses[precision] = [final_loss(folder, config, precision, seed) for seed in args.seeds]
             mean = sum(losses[precision]) / len(args.seeds)
             row = [f"{loss:.4f}" for loss in losses[precision]] + [f"{mean:.4f}"]
             if "fp32" in losses:

@@ -94,19 +94,15 @@ def test_a_run_with_other_moments_says_what_became_of_them(runs, before, now, to
     runs.run(name, training__optimizer__precision=before, **runs.from_base)
     done = runs.run(name, training__optimizer__precision=now, training__max_steps=3, **runs.from_base)
     assert told in done.stdout + done.stderr
-    assert all(loss == loss for loss in losses_by_step(runs, name).values())
-    again = runs.run(name, training__optimizer__precision=now, training__max_steps=4, **runs.from_base)
-    assert "are kept in" not in again.stdout + again.stderr
+    assert max(losses_by_step(runs, name)) == 3
 
 
-@pytest.mark.parametrize("precision", ["bf16_moments", "int8"])
-def test_two_ranks_go_on_where_three_stopped(runs, precision):
-    same = {"training__optimizer__precision": precision, "training__batch_size": 6, "training__lr_scheduler__type": "constant",
-            **runs.from_base}
-    runs.run("resharded-" + precision, ranks=3, training__max_steps=2, **{**same, "training__batch_size": 2})
-    runs.run("resharded-" + precision, ranks=2, training__max_steps=4, **{**same, "training__batch_size": 3})
-    assert (runs.checkpoint("resharded-" + precision, 4) / "manifest.json").exists()
-    assert len(losses_by_step(runs, "resharded-" + precision)) == 4
+def test_two_ranks_go_on_where_three_stopped(runs):
+    same = {"training__optimizer__precision": "int8", "training__log_interval": 1, **runs.from_base}
+    runs.run("resharded", ranks=3, training__max_steps=2, training__batch_size=2, **same)
+    done = runs.run("resharded", ranks=2, training__max_steps=4, training__batch_size=3, **same)
+    assert "are kept in" not in done.stdout + done.stderr, "codes are read as they are"
+    assert sorted(losses_by_step(runs, "resharded")) == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("precision", ["bf16_moments", "int8"])
@@ -120,11 +116,11 @@ def test_a_gpu_is_refused_by_name(runs, wmtp, precision):
 def test_the_plan_knows_what_each_takes(wmtp):
     needed = {}
     for precision in ("fp32", "bf16_moments", "bf16_sr", "int8"):
-        line = wmtp.json("plan", "--model", "small", "--batch", 1, "--gpu", "cpu", "--memory-gib", "64", "--override",
-                         f"training.optimizer.precision={precision}")
-        needed[precision] = line["needed_bytes"]
-        rows = json.dumps(line)
-        assert ("two moments (8 bits)" in rows) == (precision == "int8")
+        lines = wmtp.json_lines("plan", "--no-calibrate", "--model", "small", "--batch", 1, "--gpu", "cpu", "--memory-gib", "64",
+                                "--override", f"training.optimizer.precision={precision}")
+        (line,) = [line for line in lines if line["type"] == "plan"]
+        needed[precision] = line["memory"]["needed_bytes"]
+        assert ("two moments (8 bits)" in json.dumps(line["memory"])) == (precision == "int8")
         names = [one["name"] for one in line["choices"] if one["choice"] == "precision"]
         assert sorted(names) == sorted(f"fp32, {one} states" for one in ("fp32", "bf16_moments", "bf16_sr", "int8"))
     assert needed["fp32"] > needed["bf16_moments"] > needed["bf16_sr"] > needed["int8"]

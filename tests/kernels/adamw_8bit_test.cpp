@@ -126,7 +126,8 @@ TEST(AdamW8bit, Bf16MastersRoundAsTheyDoBesideBf16Moments) {
   args.rounding.first_element = 512;
   AdamW rounded = args;
   rounded.param = param.clone();
-  rounded.exp_avg = at::zeros({kSize}, kBFloat16), rounded.exp_avg_sq = at::zeros({kSize}, kBFloat16);
+  rounded.exp_avg = at::zeros({kSize}, kBFloat16),
+  rounded.exp_avg_sq = at::zeros({kSize}, kBFloat16);
   args.compute_copy = at::zeros({kSize}, at::kFloat);
   adamw(args);
   adamw(rounded);
@@ -151,7 +152,8 @@ TEST(AdamW8bit, ThreadsAndCutsAtBlocksChangeNothing) {
         };
         auto blocks = [&, first = begin / 256, count = num_code_blocks(end) - begin / 256](
                           const Tensor& t) { return t.narrow(0, first, count); };
-        AdamW args = arguments_8bit({part(state.param), part(state.grad),
+        AdamW args = arguments_8bit({part(state.param),
+                                     part(state.grad),
                                      {part(state.first.codes), blocks(state.first.scales)},
                                      {part(state.second.codes), blocks(state.second.scales)}},
                                     step);
@@ -172,8 +174,8 @@ TEST(AdamW8bit, ThreadsAndCutsAtBlocksChangeNothing) {
 }
 
 TEST(AdamW8bit, ABadStepChangesNothing) {
-  const State8bit state = fresh_state(normals("param", {1000}).to(kBFloat16),
-                                      normals("grad", {1000}).to(at::kFloat));
+  const State8bit state =
+      fresh_state(normals("param", {1000}).to(kBFloat16), normals("grad", {1000}).to(at::kFloat));
   adamw(arguments_8bit(state, 0));
   const Tensor param = state.param.clone(), codes = state.first.codes.clone();
   AdamW args = arguments_8bit(state, 1);

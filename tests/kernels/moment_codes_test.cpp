@@ -51,7 +51,8 @@ std::uint8_t nearest_of_all(Moment moment, float y) {
 
 TEST(MomentCodes, MapsAreThoseOfTorchao) {
   for (const auto& [moment, hash] :
-       {std::pair{Moment::first, "e732639a65f497b4ad684bb166a4467708255edd5207757de8b8f0c7e1fda89c"},
+       {std::pair{Moment::first,
+                  "e732639a65f497b4ad684bb166a4467708255edd5207757de8b8f0c7e1fda89c"},
         std::pair{Moment::second,
                   "305f002cc11278fb769d13b25b9fd0c7c83c8402c40a878fe086f4039fde6398"}})
     EXPECT_EQ(hash_of(code_values(moment).data(), 1024), hash);
@@ -165,7 +166,7 @@ TEST(MomentCodes, OfEverySize) {
       if (moment == Moment::second) values = values.square();
       const MomentCodes made = codes_of(moment, values);
       const auto* x = values.const_data_ptr<float>();
-      for (std::int64_t i = 0; i < size; i += size > 1000 ? 61 : 1) {
+      for (std::int64_t i = 0; i<size; i += size> 1000 ? 61 : 1) {
         const std::int64_t first = i / 256 * 256, count = std::min<std::int64_t>(256, size - first);
         const float scale = values.narrow(0, first, count).abs().max().item<float>();
         ASSERT_EQ(made.scales[i / 256].item<float>(), scale);
@@ -175,11 +176,9 @@ TEST(MomentCodes, OfEverySize) {
       }
       const Tensor back = read_back(moment, made);
       const std::int64_t from = size / 3;
-      const MomentCodes part{
-          made.codes.narrow(0, from, size - from),
-          made.scales.narrow(0, from / 256, num_code_blocks(size) - from / 256)};
-      EXPECT_TRUE(
-          read_back(moment, part, from % 256).equal(back.narrow(0, from, size - from)));
+      const MomentCodes part{made.codes.narrow(0, from, size - from),
+                             made.scales.narrow(0, from / 256, num_code_blocks(size) - from / 256)};
+      EXPECT_TRUE(read_back(moment, part, from % 256).equal(back.narrow(0, from, size - from)));
     }
 }
 

@@ -139,13 +139,12 @@ TEST(Recipe, EightBitsAreForTheMatricesOfBlocks) {
 TEST(Recipe, ABlockOfEightBitMomentsIsOneGroup) {
   const layout::BucketPlan plan(kParams, 1, 256);
   const Tensor master = at::zeros({plan.shard_numel()}, at::kBFloat16);
-  const ParamGroups groups{.groups = {{"a", 1e-3, 0}, {"c", 1e-4, 0}},
-                           .group_of = [](const layout::ParamSpec& param) -> std::size_t {
-                             return param.name == "c";
-                           }};
-  EXPECT_WMTP_ERROR(AdamW({{plan, 0, master, master.to(at::kFloat), Tensor()}}, groups,
-                          {.recipe = Recipe::int8}),
-                    ErrorKind::internal, "in two groups");
+  const ParamGroups groups{
+      .groups = {{"a", 1e-3, 0}, {"c", 1e-4, 0}},
+      .group_of = [](const layout::ParamSpec& param) -> std::size_t { return param.name == "c"; }};
+  EXPECT_WMTP_ERROR(
+      AdamW({{plan, 0, master, master.to(at::kFloat), Tensor()}}, groups, {.recipe = Recipe::int8}),
+      ErrorKind::internal, "in two groups");
 }
 
 TEST(Recipe, ABf16MasterNeedsIt) {

@@ -233,7 +233,8 @@ TEST(MemoryPlan, RecipesHaveTheirRows) {
   const auto params = static_cast<double>(model::preset("llama-mtp-7b").total_parameters());
   for (const auto& [recipe, bytes, row] :
        {std::tuple{optim::Recipe::fp32, 12.0, "master weights and two moments (fp32)"},
-        std::tuple{optim::Recipe::bf16_moments, 8.0, "master weights (fp32) and two moments (bf16)"},
+        std::tuple{optim::Recipe::bf16_moments, 8.0,
+                   "master weights (fp32) and two moments (bf16)"},
         std::tuple{optim::Recipe::bf16_sr, 6.0, "master weights and two moments (bf16)"},
         // 4.03 of the matrices of blocks, 6 of embedding and unembedding.
         std::tuple{optim::Recipe::int8, 4.03 + 2 * 1.97 * 32000 * 4096 / params,

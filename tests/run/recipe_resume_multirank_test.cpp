@@ -91,9 +91,8 @@ TEST(RecipeResumeMultirank, OneToFiveRanksHoldTheSameBits) {
       save(run.model(), *session, place_of(folder.path(), recipe, lora, "1"), state_at(2));
     }
   for (int world = 2; world <= kMostRanks; ++world)
-    expect_success(launch_ranks({.ranks = world,
-                                 .timeout_s = 300,
-                                 .env = {{"RECIPE_DIR", folder.path().string()}}}));
+    expect_success(launch_ranks(
+        {.ranks = world, .timeout_s = 300, .env = {{"RECIPE_DIR", folder.path().string()}}}));
   for (const Recipe recipe : kNewRecipes)
     for (const bool lora : {false, true}) {
       const auto alone = tensors_of(place_of(folder.path(), recipe, lora, "1"), *session);
@@ -102,8 +101,9 @@ TEST(RecipeResumeMultirank, OneToFiveRanksHoldTheSameBits) {
           "optim.state.model.layers.0.self_attn.v_proj." + lora_b + ".exp_avg.codes";
       EXPECT_EQ(alone.contains(codes), recipe == Recipe::int8);
       for (int world = 2; world <= kMostRanks; ++world)
-        EXPECT_EQ(tensors_of(place_of(folder.path(), recipe, lora, std::to_string(world)), *session),
-                  alone)
+        EXPECT_EQ(
+            tensors_of(place_of(folder.path(), recipe, lora, std::to_string(world)), *session),
+            alone)
             << name_of(recipe) << (lora ? " lora " : " ") << world;
     }
 }

@@ -98,10 +98,9 @@ std::int64_t count_wrong(training::TrainableModel& model) {
     wrong += count_wrong(state.plan.trained, rank, state.master, same);
     const layout::Range all{0, state.plan.trained.shard_numel()};
     for (const optim::Moment moment : optim::kMoments)
-      wrong +=
-          count_wrong(state.plan.trained, rank,
-                      model.optimizer().moments()[trained].view(moment, all).values,
-                      [moment](const std::string& name) { return run::moment_name(name, moment); });
+      wrong += count_wrong(
+          state.plan.trained, rank, model.optimizer().moments()[trained].view(moment, all).values,
+          [moment](const std::string& name) { return run::moment_name(name, moment); });
     ++trained;
   }
   return wrong;

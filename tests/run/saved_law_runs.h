@@ -29,7 +29,7 @@ inline model::ModelConfig odd_config(bool tied = false) {
 }
 
 inline void save(training::TrainableModel& model, comm::ProcessGroupSession& session,
-          const fs::path& folder, const run::SavedState& state) {
+                 const fs::path& folder, const run::SavedState& state) {
   run::CheckpointOptions context;
   context.save_dir = folder;
   context.model = kModel;

@@ -142,7 +142,8 @@ TEST(StateCheckMultirank, ReplicasAreComparedByPosition) {
   auto check = [&] { run::check_replicated(run.model(), session->reduce_group(), 1); };
   EXPECT_NO_THROW(check()) << "the control";
   const std::int64_t before = run::replica_digest(run.model(), session->reduce_group());
-  for (const Tensor& values : {run.frozen(0), run.model().optimizer().moments().front().tensors().front()}) {
+  for (const Tensor& values :
+       {run.frozen(0), run.model().optimizer().moments().front().tensors().front()}) {
     if (session->rank() == 3) flip_lowest_bit(values, 2);
     EXPECT_WMTP_ERROR(check(), ErrorKind::numeric,
                       "step 1: the weights of rank 3 differ from the others'");

@@ -64,9 +64,8 @@ LawBounds rounded_bounds(const LawTrace& trace, double learning_rate) {
 }  // namespace
 
 LawBounds law_bounds(const LawTrace& trace, optim::Recipe recipe, double learning_rate) {
-  LawBounds bounds = optim::master_dtype(recipe) == kBFloat16
-                         ? rounded_bounds(trace, learning_rate)
-                         : exact_bounds(trace);
+  LawBounds bounds = optim::master_dtype(recipe) == kBFloat16 ? rounded_bounds(trace, learning_rate)
+                                                              : exact_bounds(trace);
   const LawTrace::Step& first = trace.steps.front();
   for (const Tensor& grad : first.grads)
     bounds.first_grads.push_back(order_error(first.num_tokens) * norm_of(grad));

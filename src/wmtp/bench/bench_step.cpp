@@ -192,8 +192,9 @@ void add_bench_step(CLI::App& bench, cli::Session& session) {
   command->add_flag("--repeat-batch", flags->repeat_batch,
                     "The same batch every step: the loss falls");
   command
-      ->add_option("--precision", flags->precision,
-                   "How the optimizer keeps masters and moments: fp32, bf16_moments, bf16_sr or int8")
+      ->add_option(
+          "--precision", flags->precision,
+          "How the optimizer keeps masters and moments: fp32, bf16_moments, bf16_sr or int8")
       ->check(CLI::IsMember({"fp32", "bf16_moments", "bf16_sr", "int8"}));
   command->add_flag("--expect", flags->expect,
                     "Also the tokens/s that `wmtp plan` expects, after 2 s of calibration");

@@ -27,7 +27,7 @@ struct AdamW {
   Tensor grad;                 // fp32, bf16 (fp64)
   Tensor exp_avg, exp_avg_sq;  // in/out: dtype of param, bf16 beside fp32, or codes (uint8)
   Tensor exp_avg_scales, exp_avg_sq_scales;  // in/out: of the codes' blocks, fp32
-  Tensor compute_copy;  // out: param in the compute dtype; undefined: none
+  Tensor compute_copy;                       // out: param in the compute dtype; undefined: none
   double learning_rate = 0, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
   Tensor grad_scale;                 // 0-d fp32 (fp64) on the device: clipping and loss scale
   Tensor applied_steps;              // 0-d int64 on the device: updates done so far

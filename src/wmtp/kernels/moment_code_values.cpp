@@ -1,6 +1,6 @@
-// The dynamic maps of 8-bit optimizer states as bitsandbytes and torchao have them: 0, 1, and in each
-// of seven decades means of neighbours among equal steps. The fp32 steps follow from no closed form
-// in double, so the values are stored.
+// The dynamic maps of 8-bit optimizer states as bitsandbytes and torchao have them: 0, 1, and in
+// each of seven decades means of neighbours among equal steps. The fp32 steps follow from no closed
+// form in double, so the values are stored.
 #include <array>
 #include <bit>
 

@@ -24,9 +24,9 @@ std::vector<GroupRange> update_ranges(const TrainedShard& shard, const ParamGrou
       if (!part.in_shard.empty()) ranges.push_back(part);
   }
   for (const GroupRange& range : ranges)
-    WMTP_CHECK(range.in_shard.begin >= layout.quantized ||
-                   range.in_shard.begin % kernels::kCodeBlock == 0,
-               "a block of 8-bit moments in two groups");
+    WMTP_CHECK(
+        range.in_shard.begin >= layout.quantized || range.in_shard.begin % kernels::kCodeBlock == 0,
+        "a block of 8-bit moments in two groups");
   return ranges;
 }
 
@@ -39,9 +39,8 @@ AdamW::AdamW(std::vector<TrainedShard> shards, ParamGroups groups, const AdamWSe
     const DType master = shard.master.scalar_type();
     WMTP_CHECK(master != kBFloat16 || master_dtype(settings_.recipe) == kBFloat16,
                "a bf16 master without stochastic rounding");
-    const MomentLayout layout =
-        moment_layout(shard.plan, shard.rank,
-                      {settings_.recipe, shard.is_block, shard.full_precision, master});
+    const MomentLayout layout = moment_layout(
+        shard.plan, shard.rank, {settings_.recipe, shard.is_block, shard.full_precision, master});
     ranges_.push_back(update_ranges(shard, groups_, layout));
     moments_.emplace_back(layout, shard.master.options());
     streams_.push_back(stream_id("round/" + shard.plan.params().front().name));

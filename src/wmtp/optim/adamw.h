@@ -45,7 +45,7 @@ class AdamW {
   // In the order of the shards. `updated` hears of each one whose update is enqueued.
   // Shards in host memory (cpu_offload): BLOCKS for the device's verdict, then updates on the CPU.
   void apply(const UpdateControl& control, const std::function<void(UnitId)>& updated = {});
-  const Tensor& applied_steps() const { return applied_steps_; }  // 0-d int64 on the device
+  const Tensor& applied_steps() const { return applied_steps_; }         // 0-d int64 on the device
   const std::vector<ShardMoments>& moments() const { return moments_; }  // by shard
   std::int64_t state_bytes() const;                                      // of the moments
 

@@ -22,7 +22,8 @@ struct MomentRules {
   bool full_precision = false;  // as layout::UnitSpec has it
   DType master = kFloat32;
 };
-// Elements of the unit's flat trained buffer in 8 bits, from its start: the matrices it begins with.
+// Elements of the unit's flat trained buffer in 8 bits, from its start: the matrices it begins
+// with.
 std::int64_t num_quantized(const std::vector<layout::ParamSpec>& trained, const MomentRules& rules);
 // Of all others.
 DType wide_dtype(const MomentRules& rules);

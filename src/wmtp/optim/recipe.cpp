@@ -46,10 +46,10 @@ std::int64_t shard_alignment(Recipe recipe) {
 
 void require_tried(Recipe recipe, c10::Device device, std::string_view key) {
   if (device.is_cpu() || recipe == Recipe::fp32 || recipe == Recipe::bf16_sr) return;
-  throw Error(ErrorKind::config, "optim",
-              fmt::format("{}: {} on a GPU, but its GPU bodies were never run", key,
-                          name_of(recipe)),
-              "take bf16_sr or fp32 there, or train on CPUs (runtime.device: cpu)");
+  throw Error(
+      ErrorKind::config, "optim",
+      fmt::format("{}: {} on a GPU, but its GPU bodies were never run", key, name_of(recipe)),
+      "take bf16_sr or fp32 there, or train on CPUs (runtime.device: cpu)");
 }
 
 }  // namespace wmtp::optim

@@ -22,7 +22,8 @@ inline constexpr std::array kRecipes{Recipe::fp32, Recipe::bf16_moments, Recipe:
 std::string_view name_of(Recipe recipe);
 Recipe recipe_from_name(std::string_view name);  // else Error config
 DType master_dtype(Recipe recipe);
-// Shards of trained weights are cut at multiples of it: no block of 8-bit moments lies on two ranks.
+// Shards of trained weights are cut at multiples of it: no block of 8-bit moments lies on two
+// ranks.
 std::int64_t shard_alignment(Recipe recipe);
 // Error config for a recipe whose bodies were never run on such a device. `key` names the setting.
 void require_tried(Recipe recipe, c10::Device device, std::string_view key);

@@ -38,7 +38,8 @@ void fill_bucket(const layout::BucketPlan& plan, int rank, const Tensor& shard, 
 std::vector<UnitState> make_unit_states(const std::vector<layout::UnitSpec>& units,
                                         const ParallelOptions& options,
                                         const Placement& placement) {
-  const auto trained_plan = layout::shard_plan(units, placement.shard_world, options.trained_alignment);
+  const auto trained_plan =
+      layout::shard_plan(units, placement.shard_world, options.trained_alignment);
   const auto frozen_plan = layout::shard_plan(units, frozen_world(options, placement));
   std::vector<UnitState> states;
   for (std::size_t u = 0; u < units.size(); ++u) {

@@ -28,7 +28,8 @@ struct AssembleOptions {
   std::optional<optim::LossScaleSettings> loss_scale = {};  // absent: fp16 has the usual one
 };
 
-// How the runtime keeps such a model: `parallel` with the masters' dtype and the cuts of the recipe.
+// How the runtime keeps such a model: `parallel` with the masters' dtype and the cuts of the
+// recipe.
 parallel::ParallelOptions parallel_of(const AssembleOptions& options);
 
 // OWNS everything a step works on.

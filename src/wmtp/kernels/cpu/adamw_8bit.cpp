@@ -51,9 +51,9 @@ void update_8bit(const AdamW& args) {
       const std::int64_t start = block * kCodeBlock, count = std::min(kCodeBlock, size - start);
       first.read(block, count), second.read(block, count);
       for (std::int64_t i = 0; i < count; ++i)
-        updated[i] = factors.updated(static_cast<float>(param[start + i]),
-                                     static_cast<float>(grad[start + i]), first.values[i],
-                                     second.values[i]);
+        updated[i] =
+            factors.updated(static_cast<float>(param[start + i]),
+                            static_cast<float>(grad[start + i]), first.values[i], second.values[i]);
       for (std::int64_t i = 0; i < count; ++i)
         store_param(param[start + i], updated[i], draws.at(start + i).param);
       first.write(block, count), second.write(block, count);

@@ -20,8 +20,8 @@ void update_rounded(const AdamW& args) {
     RoundingDraws draws(args);
     for (std::int64_t i = begin; i < end; ++i) {
       auto m1 = static_cast<float>(exp_avg[i]), m2 = static_cast<float>(exp_avg_sq[i]);
-      const float p = factors.updated(static_cast<float>(param[i]), static_cast<float>(grad[i]),
-                                      m1, m2);
+      const float p =
+          factors.updated(static_cast<float>(param[i]), static_cast<float>(grad[i]), m1, m2);
       const RoundingDraws::Halves draw = draws.at(i);
       store_param(param[i], p, draw.param);
       exp_avg[i] = rounded(m1, draw.exp_avg);

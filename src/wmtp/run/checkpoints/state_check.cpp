@@ -21,8 +21,8 @@ std::uint64_t mixed(std::uint64_t value, std::int64_t next) {
   return value ^ value >> 32;
 }
 
-// As words of 8 bytes. Shards are whole multiples of 128 elements; scales and what lies behind 8-bit
-// moments are small, and copied to be filled up.
+// As words of 8 bytes. Shards are whole multiples of 128 elements; scales and what lies behind
+// 8-bit moments are small, and copied to be filled up.
 Tensor words_of(const Tensor& flat) {
   constexpr std::int64_t kWord = 8;
   const Tensor bytes = flat.view(at::kByte);

@@ -40,20 +40,19 @@ std::vector<WrittenPiece> written_pieces(const layout::BucketPlan& held, const W
   return pieces;
 }
 
-void add_weights(const layout::BucketPlan& plan, const Tensor& flat, const WrittenCut& cut,
+void add_weight_pieces(const layout::BucketPlan& plan, const Tensor& flat, const WrittenCut& cut,
                  std::vector<StatePiece>& pieces) {
   for (const WrittenPiece& one : written_pieces(plan, cut))
     pieces.push_back({checkpoint::Part::model, one.param.name, one.param.shape, one.in_param,
                       flat.narrow(0, one.held.begin, one.held.size())});
 }
 
-void add_moments(const layout::BucketPlan& plan, const optim::ShardMoments& moments,
+void add_moment_pieces(const layout::BucketPlan& plan, const optim::ShardMoments& moments,
                  optim::Moment moment, const WrittenCut& cut, std::vector<StatePiece>& pieces) {
   for (const WrittenPiece& one : written_pieces(plan, cut)) {
     const auto add = [&](std::string name, std::vector<std::int64_t> shape, layout::Range range,
                          const Tensor& values) {
-      pieces.push_back(
-          {checkpoint::Part::optim, std::move(name), std::move(shape), range, values});
+      pieces.push_back({checkpoint::Part::optim, std::move(name), std::move(shape), range, values});
     };
     const std::string& param = one.param.name;
     const auto kept = moments.view(moment, one.held);
@@ -75,8 +74,8 @@ std::int64_t moment_bytes(const std::vector<layout::ParamSpec>& trained,
   std::int64_t sum = 0, start = 0;
   for (const layout::ParamSpec& param : trained) {
     const std::int64_t size = param.numel();
-    sum += start < quantized ? size + 4 * BlocksOfParam{start}.touched({0, size}).size()
-                             : wide * size;
+    sum +=
+        start < quantized ? size + 4 * BlocksOfParam{start}.touched({0, size}).size() : wide * size;
     start += size;
   }
   return sum;
@@ -91,12 +90,12 @@ std::vector<StatePiece> state_pieces(training::TrainableModel& model, bool with_
   std::size_t trained = 0;
   for (const parallel::UnitState& state : model.runtime().states()) {
     if (state.frozen.defined() && with_frozen)
-      add_weights(state.plan.frozen, state.frozen, cut, pieces);
+      add_weight_pieces(state.plan.frozen, state.frozen, cut, pieces);
     if (!state.master.defined()) continue;
     const layout::BucketPlan& plan = state.plan.trained;
-    add_weights(plan, state.master, cut, pieces);
+    add_weight_pieces(plan, state.master, cut, pieces);
     for (const optim::Moment moment : optim::kMoments)
-      add_moments(plan, model.optimizer().moments()[trained], moment, cut, pieces);
+      add_moment_pieces(plan, model.optimizer().moments()[trained], moment, cut, pieces);
     ++trained;
   }
   return pieces;
@@ -107,14 +106,12 @@ std::int64_t state_bytes(const training::AssembleOptions& options, bool with_fro
   const DType stored = parallel.frozen_dtype.value_or(parallel.param_dtype);
   std::int64_t sum = 0;
   for (const layout::UnitPlan& unit : layout::shard_plan(training::trainable_units(options), 1)) {
-    const DType master =
-        unit.full_precision ? kFloat32 : optim::master_dtype(options.adamw.recipe);
+    const DType master = unit.full_precision ? kFloat32 : optim::master_dtype(options.adamw.recipe);
     const DType frozen = unit.full_precision ? kFloat32 : stored;
     sum += unit.trained.numel() * static_cast<std::int64_t>(element_bytes(master));
-    sum += 2 * moment_bytes(unit.trained.params(), {options.adamw.recipe, !unit.kept,
-                                                    unit.full_precision, master});
-    if (with_frozen)
-      sum += unit.frozen.numel() * static_cast<std::int64_t>(element_bytes(frozen));
+    sum += 2 * moment_bytes(unit.trained.params(),
+                            {options.adamw.recipe, !unit.kept, unit.full_precision, master});
+    if (with_frozen) sum += unit.frozen.numel() * static_cast<std::int64_t>(element_bytes(frozen));
   }
   return sum;
 }

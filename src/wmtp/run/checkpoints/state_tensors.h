@@ -17,7 +17,7 @@ struct StatePiece {
   std::string name;  // in the file: the parameter's, or a name of moment_tensors.h
   std::vector<std::int64_t> shape;
   layout::Range in_param;  // elements of that shape
-  Tensor values;  // 1-D view of those elements, where they live
+  Tensor values;           // 1-D view of those elements, where they live
 };
 
 // Of this rank. `with_frozen` false: adapters and value head only (what is trained).

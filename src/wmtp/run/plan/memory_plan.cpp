@@ -160,7 +160,8 @@ std::vector<layout::UnitSpec> planned_units(const MemoryRequest& request) {
 
 MemoryPlan plan_memory(const MemoryRequest& request) {
   MemoryPlan plan;
-  const UnitMemory units = unit_memory(planned_units(request), request.parallel, request.recipe, request.world);
+  const UnitMemory units =
+      unit_memory(planned_units(request), request.parallel, request.recipe, request.world);
   Standing standing(request, plan);
   standing.add_state(units);
   standing.add_buffers(units);
