@@ -38,7 +38,8 @@ def cases():
         for level in LEVELS:
             for lora in ([], ["--lora", "8"]):
                 yield 1, [*stage, "--recompute", level, *lora]
-    yield 1, ["--stage", "baseline", "--precision", "bf16_sr"]
+    for precision in ("bf16_moments", "bf16_sr", "int8"):
+        yield 1, ["--stage", "baseline", "--precision", precision]
     for strategy in STRATEGIES:
         for more in ([], ["--lora", "8"], ["--recompute", "block"], ["--stage", "rho1", "--signals", "model"]):
             yield 2, [*strategy, *more]

@@ -280,12 +280,12 @@ TEST_F(AvailabilityTest, OnlyDefaultsOfKeysThatNothingActsOn) {
                           "--override 3: runtime.attention: not available in this version "
                           "(only its default, \"auto\", is accepted)"));
   EXPECT_THAT(
-      problems(minimal(), {"runtime.device=mps", "training.optimizer.precision=int8"}),
+      problems(minimal(), {"runtime.device=mps", "training.optimizer.precision=split"}),
       ElementsAre(
           "--override 1: runtime.device: \"mps\" is not available in this version; use auto, cuda, "
           "cpu",
-          "--override 2: training.optimizer.precision: \"int8\" is not available in this version; "
-          "use fp32, bf16_sr"));
+          "--override 2: training.optimizer.precision: \"split\" is not available in this version; "
+          "use fp32, bf16_moments, bf16_sr, int8"));
   EXPECT_THAT(problems(minimal("runtime: {cuda_graphs: on}\n")),
               ElementsAre("stage.yaml:5:24: runtime.cuda_graphs: not available in this version "
                           "(only its default, \"auto\", is accepted)"));

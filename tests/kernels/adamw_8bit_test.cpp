@@ -71,20 +71,23 @@ TEST(AdamW8bit, StepsAsTorchaoRecordedThem) {
   }
   const State8bit state = fresh_state(param, grad);
   adamw(arguments_8bit(state, 0));
-  // Four roundings of a number near 0.24, each of half an ulp (2^-26).
+  // Four roundings of a number near 0.24, each of half an ulp (2^-26). A scale is a share 1 - beta
+  // of a gradient, and ours takes beta in fp32: 2^-25 of 0.1 and 0.05.
   constexpr double kUlps = 4 * 0x1p-26;
+  const auto expect_scales = [&state](double first, double second) {
+    EXPECT_NEAR(state.first.scales[0].item<float>(), first, first * 0x1p-25 / 0.1);
+    EXPECT_NEAR(state.second.scales[0].item<float>(), second, second * 0x1p-25 / 0.05);
+  };
   EXPECT_NEAR(state.param[0].item<float>(), -0.2399750053882599, kUlps);
   EXPECT_NEAR(state.param[1].item<float>(), -0.1677166074514389, kUlps);
-  EXPECT_FLOAT_EQ(state.first.scales[0].item<float>(), 0.02540000155568123f);
-  EXPECT_FLOAT_EQ(state.second.scales[0].item<float>(), 0.0032258001156151295f);
+  expect_scales(0.02540000155568123, 0.0032258001156151295);
   expect_codes(state.first.codes, {0, 76, 108, 133, 132, 240, 69, 104});
   expect_codes(state.second.codes, {255, 42, 6, 1, 1, 201, 53, 8});  // ours: no 0
   state.grad.mul_(-0.5);
   adamw(arguments_8bit(state, 1));
   EXPECT_NEAR(state.param[0].item<float>(), -0.2373097836971283, kUlps);
   EXPECT_NEAR(state.param[1].item<float>(), -0.16498321294784546, kUlps);
-  EXPECT_FLOAT_EQ(state.first.scales[0].item<float>(), 0.01002779882401228f);
-  EXPECT_FLOAT_EQ(state.second.scales[0].item<float>(), 0.0038709600921720266f);
+  expect_scales(0.01002779882401228, 0.0038709600921720266);
   expect_codes(state.first.codes, {0, 75, 108, 133, 132, 241, 69, 103});
 }
 

@@ -40,6 +40,20 @@ TEST_F(ExactResume, SavingChangesNothing) {
             state_hash(runs.straight(kTinySteps)));
 }
 
+// Every stage with each of the recipes whose moments have fewer bits than fp32.
+TEST_F(ExactResume, WithMomentsOfFewerBits) {
+  constexpr std::int64_t kEvery = 13;
+  const std::vector<std::string> int8{"training.optimizer.precision=int8"},
+      bf16{"training.optimizer.precision=bf16_moments"};
+  Runs baseline(session_, folder_.path(), {"baseline", false}, int8);
+  baseline.expect_all_cuts(kEvery, false);
+  Runs(session_, folder_.path(), {"rho1", true, baseline.straight(20).string()}, int8)
+      .expect_all_cuts(kEvery, false);
+  Runs(session_, folder_.path(), {"critic", true}, int8).expect_all_cuts(kEvery, false);
+  Runs(session_, folder_.path(), {"verifiable", false}, int8).expect_all_cuts(kEvery, false);
+  Runs(session_, folder_.path(), {"verifiable", true}, bf16).expect_all_cuts(kEvery, false);
+}
+
 TEST_F(ExactResume, WithTwoThreads) {
   at::set_num_threads(2);
   Runs(session_, folder_.path(), {"verifiable", true}).expect_all_cuts(soak() ? 1 : 3, false);

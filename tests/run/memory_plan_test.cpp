@@ -208,6 +208,7 @@ void expect_as_allocated(const training::AssembleOptions& options) {
   request.lora = options.transformer.lora;
   request.quantize = options.quantize;
   request.parallel = model.runtime().options();
+  request.recipe = options.adamw.recipe;
   const MemoryPlan plan = plan_memory(request);
   const double state =
       static_cast<double>(model.runtime().state_bytes() + model.optimizer().state_bytes());
@@ -221,8 +222,13 @@ TEST(MemoryPlan, EqualsWhatIsAllocated) {
   for (auto strategy : {parallel::Strategy::no_shard, parallel::Strategy::shard_grad_op,
                         parallel::Strategy::full_shard})
     for (DType dtype : {kFloat32, kBFloat16})
-      for (auto recipe : {optim::Recipe::fp32, optim::Recipe::bf16_sr})
+      for (auto recipe : optim::kRecipes)
         for (bool adapters : {false, true}) {
+          // The others' moments are of one dtype; those of these are counted alike everywhere.
+          const bool is_mixed =
+              recipe == optim::Recipe::int8 || recipe == optim::Recipe::bf16_moments;
+          if (is_mixed && (strategy != parallel::Strategy::full_shard || dtype != kFloat32))
+            continue;
           SCOPED_TRACE(fmt::format("{} {} {} {}", name_of(strategy), wmtp::name_of(dtype),
                                    name_of(recipe), adapters ? "lora" : "full"));
           training::AssembleOptions options;
@@ -240,6 +246,31 @@ TEST(MemoryPlan, EqualsWhatIsAllocated) {
           options.quantize = true;
           expect_as_allocated(options);
         }
+}
+
+// Bytes of a parameter by recipe, of a 7B model whose shards are whole: 4 more of the gradient.
+TEST(MemoryPlan, RecipesHaveTheirRows) {
+  const auto planned = [](optim::Recipe recipe) {
+    MemoryRequest request = seven_b(1);
+    request.recipe = recipe;
+    request.parallel.master_dtype = optim::master_dtype(recipe);
+    request.parallel.trained_alignment = optim::shard_alignment(recipe);
+    request.parallel.param_dtype = kFloat32;
+    return plan_memory(request);
+  };
+  const auto params = static_cast<double>(model::preset("llama-mtp-7b").total_parameters());
+  for (const auto& [recipe, bytes, row] :
+       {std::tuple{optim::Recipe::fp32, 12.0, "master weights and two moments (fp32)"},
+        std::tuple{optim::Recipe::bf16_moments, 8.0,
+                   "master weights (fp32) and two moments (bf16)"},
+        std::tuple{optim::Recipe::bf16_sr, 6.0, "master weights and two moments (bf16)"},
+        // 4.03 of the matrices of blocks, 6 of embedding and unembedding.
+        std::tuple{optim::Recipe::int8, 4.03 + 2 * 1.97 * 32000 * 4096 / params,
+                   "master weights (bf16) and two moments (8 bits)"}}) {
+    const MemoryPlan plan = planned(recipe);
+    EXPECT_EQ(plan.rows.front().what, row);
+    EXPECT_NEAR(static_cast<double>(plan.rows.front().bytes) / params, bytes, 0.005 * bytes);
+  }
 }
 
 TEST(MemoryPlan, ChoosesTheLeastThatFits) {

@@ -38,6 +38,7 @@ LawBounds rounded_bounds(const LawTrace& trace, double learning_rate) {
   for (const LawTrace::Step& step : trace.steps) {
     double handed_on = 0, variance = 0, largest = 0;
     for (std::size_t u = 0; u < trace.end.size(); ++u) {
+      if (trace.end[u].numel() == 0) continue;  // nothing of it is trained
       const Tensor spacing = spacing_of(step.weights[u]), grad = step.grads[u].to(at::kDouble);
       handed_on += distances[u] / norm_of(step.weights[u]);
       variance += learning_rate * sum_of_rho * grad.square().mul(spacing).sum().item<double>();
@@ -53,16 +54,18 @@ LawBounds rounded_bounds(const LawTrace& trace, double learning_rate) {
           std::sqrt(learning_rate * sum_of_rho * spacing_of(step.weights[u]).sum().item<double>());
   }
   for (std::size_t u = 0; u < trace.end.size(); ++u)
-    bounds.weights.push_back(kSigmas * distances[u] +
-                             spacing_of(trace.end[u]).max().item<double>());
+    bounds.weights.push_back(trace.end[u].numel() == 0
+                                 ? 0
+                                 : kSigmas * distances[u] +
+                                       spacing_of(trace.end[u]).max().item<double>());
   return bounds;
 }
 
 }  // namespace
 
 LawBounds law_bounds(const LawTrace& trace, optim::Recipe recipe, double learning_rate) {
-  LawBounds bounds =
-      recipe == optim::Recipe::bf16_sr ? rounded_bounds(trace, learning_rate) : exact_bounds(trace);
+  LawBounds bounds = optim::master_dtype(recipe) == kBFloat16 ? rounded_bounds(trace, learning_rate)
+                                                              : exact_bounds(trace);
   const LawTrace::Step& first = trace.steps.front();
   for (const Tensor& grad : first.grads)
     bounds.first_grads.push_back(order_error(first.num_tokens) * norm_of(grad));

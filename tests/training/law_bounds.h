@@ -12,7 +12,10 @@
 // runs round with the same random number, so the weight rounds the other way only where that number
 // falls in between: with the probability q_i = lr rho / s_i, s_i being the spacing of bf16 at the
 // weight. It then differs by s_i, which adds q_i s_i^2 = lr rho s_i to the variance of the
-// difference d_i. (Moments are rounded likewise, which leaves the mean change of r as it was.)
+// difference d_i. (Moments are rounded likewise, which leaves the mean change of r as it was; so do
+// 8-bit ones, where a change by a share rho moves a code to its neighbour, a share d away, in rho /
+// d of all. Beside fp32 masters a moment in bf16 moves by 2^-8 in 2^8 rho of all: 2^-4 sqrt(rho) of
+// the step in the norm, well within the 2 sqrt(rho) above.)
 // These differences change the next step's gradients: each unit hands its relative change |d_u| /
 // |w_u| on to all, so that rho of the next step is
 //   rho_t+1 = rho + sum_u |d_u| / |w_u|,   |d_u|^2 = lr (rho_1 + .. + rho_t) sum_i s_i

@@ -112,4 +112,25 @@ inline std::vector<NamedLayout> rounded_orders(int world) {
   return layouts;
 }
 
+// Moments in fewer bits than fp32: with a strategy of its own for every number of ranks, and with
+// two ranks adapters and fp32 masters too.
+inline std::vector<NamedLayout> moment_layouts(int world) {
+  using parallel::Strategy;
+  const int half = half_of(world);
+  const LawLayout base{.strategy = half > 1         ? Strategy::hybrid_shard
+                                   : world % 2 == 0 ? Strategy::shard_grad_op
+                                                    : Strategy::full_shard,
+                       .shard_group_size = half,
+                       .num_micro_batches = world,
+                       .recipe = optim::Recipe::int8};
+  std::vector<NamedLayout> layouts{{"int8", base, "int8"}};
+  if (world > 2) return layouts;
+  LawLayout adapters = base, wide_masters = base;
+  adapters.lora = model::LoraConfig{.rank = 4, .alpha = 8};
+  wide_masters.recipe = optim::Recipe::bf16_moments;
+  layouts.push_back({"int8, lora", adapters, "int8 lora", /*rerun=*/false});
+  layouts.push_back({"bf16_moments", wide_masters, "bf16_moments", /*rerun=*/false});
+  return layouts;
+}
+
 }  // namespace wmtp::test

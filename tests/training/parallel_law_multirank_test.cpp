@@ -175,6 +175,16 @@ TEST(RoundedLawMultirank, FourRanks) {
   law(4, rounded_layouts);
 }
 
+TEST(MomentLawMultirank, TwoRanks) {
+  law(2, moment_layouts);
+}
+TEST(MomentLawMultirank, FourRanks) {
+  law(4, moment_layouts);
+}
+TEST(MomentLawMultirank, FiveRanks) {
+  law(5, moment_layouts);
+}
+
 // Which weights round the other way is chance: the long tier and tools/isa_matrix draw often.
 TEST(RoundedLawSeedsMultirank, TwoRanks) {
   law(2, rounded_orders, soak_factor());

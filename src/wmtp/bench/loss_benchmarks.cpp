@@ -12,7 +12,6 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
 #include "wmtp/bench/kernel_inputs.h"
@@ -20,6 +19,7 @@
 #include "wmtp/kernels/cross_entropy.h"
 #include "wmtp/kernels/grad_norm.h"
 #include "wmtp/kernels/linear_cross_entropy.h"
+#include "wmtp/kernels/moment_codes.h"
 
 namespace wmtp::bench {
 namespace {
@@ -90,18 +90,25 @@ class LossOps : public KernelInputs {
     return result;
   }
 
-  // bf16 master and moments; fewer elements on a CPU, which draws its random bits one by one.
-  KernelBenchmark adamw_rounded() const {
+  // bf16 master, moments in bf16 or 8 bits; fewer elements on a CPU, which draws its random bits
+  // one by one.
+  KernelBenchmark adamw_rounded(bool in_8bit = false) const {
     const auto flat = at::TensorOptions().dtype(kFloat32).device(options_.device());
     const std::int64_t size = shape_.parameters / (options_.device().is_cuda() ? 1 : 16);
     k::AdamW args;
     args.param = at::randn({size}, flat).to(kBFloat16), args.grad = at::randn({size}, flat);
-    args.exp_avg = at::zeros_like(args.param), args.exp_avg_sq = at::zeros_like(args.param);
+    const auto moments = flat.dtype(in_8bit ? at::kByte : kBFloat16);
+    args.exp_avg = at::zeros({size}, moments), args.exp_avg_sq = at::zeros({size}, moments);
+    if (in_8bit) {
+      args.exp_avg_scales = at::zeros({k::num_code_blocks(size)}, flat);
+      args.exp_avg_sq_scales = at::zeros({k::num_code_blocks(size)}, flat);
+    }
     args.learning_rate = 1e-5, args.weight_decay = 0.01;
     args.grad_scale = at::ones({}, flat);
     args.applied_steps = at::zeros({}, flat.dtype(kInt64)),
     args.apply = at::ones({}, flat.dtype(kInt32));
-    auto result = named("adamw, rounded bf16", 0, static_cast<double>(size) * 16);
+    auto result = named(in_8bit ? "adamw, 8-bit moments" : "adamw, rounded bf16", 0,
+                        static_cast<double>(size) * (in_8bit ? 12 : 16));
     result.shape = fmt::format("{} M", size / 1'000'000);
     result.ours = [=] { k::adamw(args); };
     return result;
@@ -138,6 +145,7 @@ std::vector<MakeBenchmark> loss_benchmarks(const KernelShape& shape, DType dtype
                                  [=] { return ops.linear_cross_entropy(); },
                                  [=] { return ops.adamw(); }, [=] { return ops.adamw_rounded(); },
                                  [=] { return ops.grad_norm(); }};
+  if (device.is_cpu()) all.push_back([=] { return ops.adamw_rounded(/*in_8bit=*/true); });
   return all;
 }
 

@@ -56,9 +56,9 @@ struct Box {
   Content content;
 };
 
-bool is_floating(storage::StoredDtype dtype) {
+bool is_sharded_type(storage::StoredDtype dtype) {
   using enum storage::StoredDtype;
-  return dtype == F16 || dtype == BF16 || dtype == F32 || dtype == F64;
+  return dtype == F16 || dtype == BF16 || dtype == F32 || dtype == F64 || dtype == U8;
 }
 
 std::map<int, std::vector<Box>> boxes_by_kind(std::span<const TensorPiece> pieces) {
@@ -212,7 +212,8 @@ void check_pieces(std::span<const TensorPiece> pieces) {
   std::set<std::string_view> names;
   for (const TensorPiece& piece : pieces) {
     const std::string who = "piece of " + piece.name;
-    WMTP_CHECK(is_floating(piece.dtype), who + ": sharded files hold floating-point tensors only");
+    WMTP_CHECK(is_sharded_type(piece.dtype),
+               who + ": sharded files hold floating-point tensors and bytes only");
     WMTP_CHECK(piece.shape.size() == 1 || piece.shape.size() == 2, who + ": rank 1 or 2");
     WMTP_CHECK(storage::tensor_bytes(piece.dtype, piece.shape), who + ": its size");
     WMTP_CHECK(0 <= piece.range.begin && piece.range.begin < piece.range.end &&

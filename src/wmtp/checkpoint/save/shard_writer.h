@@ -29,8 +29,9 @@ struct TensorPiece {
   ReadBytes read = {};
 };
 
-// REQUIRES floating-point tensors of rank 1 or 2 without empty extents, names unique, bytes of the
-// right size (Error internal otherwise): Python's tools read nothing else from sharded files.
+// REQUIRES tensors of floating-point numbers or bytes (U8) of rank 1 or 2 without empty extents,
+// names unique, `bytes` of the right size (Error internal otherwise): Python's tools read nothing
+// else from sharded files.
 void check_pieces(std::span<const TensorPiece> pieces);
 TensorTable table_of(std::span<const TensorPiece> pieces);
 std::uint64_t bytes_of(std::span<const TensorPiece> pieces);

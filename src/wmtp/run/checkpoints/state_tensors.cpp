@@ -42,14 +42,14 @@ std::vector<WrittenPiece> written_pieces(const layout::BucketPlan& held, const W
   return pieces;
 }
 
-void add_weights(const layout::BucketPlan& plan, const Tensor& flat, const WrittenCut& cut,
+void add_weight_pieces(const layout::BucketPlan& plan, const Tensor& flat, const WrittenCut& cut,
                  std::vector<StatePiece>& pieces) {
   for (const WrittenPiece& one : written_pieces(plan, cut))
     pieces.push_back({checkpoint::Part::model, one.param.name, one.param.shape, one.in_param,
                       flat.narrow(0, one.held.begin, one.held.size())});
 }
 
-void add_moments(const layout::BucketPlan& plan, const optim::ShardMoments& moments,
+void add_moment_pieces(const layout::BucketPlan& plan, const optim::ShardMoments& moments,
                  optim::Moment moment, const WrittenCut& cut, std::vector<StatePiece>& pieces) {
   for (const WrittenPiece& one : written_pieces(plan, cut)) {
     const auto add = [&](std::string name, std::vector<std::int64_t> shape, layout::Range range,
@@ -93,12 +93,12 @@ std::vector<StatePiece> state_pieces(training::TrainableModel& model, bool with_
   for (const parallel::UnitState& state : model.runtime().states()) {
     WMTP_CHECK(!with_frozen || !state.quantized, "weights in NF4 are no part of checkpoints");
     if (state.frozen.defined() && with_frozen)
-      add_weights(state.plan.frozen, state.frozen, cut, pieces);
+      add_weight_pieces(state.plan.frozen, state.frozen, cut, pieces);
     if (!state.master.defined()) continue;
     const layout::BucketPlan& plan = state.plan.trained;
-    add_weights(plan, state.master, cut, pieces);
+    add_weight_pieces(plan, state.master, cut, pieces);
     for (const optim::Moment moment : optim::kMoments)
-      add_moments(plan, model.optimizer().moments()[trained], moment, cut, pieces);
+      add_moment_pieces(plan, model.optimizer().moments()[trained], moment, cut, pieces);
     ++trained;
   }
   return pieces;

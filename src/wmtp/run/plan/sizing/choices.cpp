@@ -52,19 +52,17 @@ class SideBySide {
     const bool gpu = sizer_.place().device.is_cuda();
     const auto precision = run_.config().training.optimizer.precision;
     const auto now = config::compute_dtypes(run_.config().distributed.fsdp).param;
-    const bool usual = precision == config::OptimizerPrecision::fp32;
-    const std::string masters = fmt::format(", {} masters", config::name_of(precision));
+    const std::string states = fmt::format(", {} states", config::name_of(precision));
     if (gpu)
       for (const auto dtype : {config::DType::bf16, config::DType::fp16, config::DType::fp32})
-        add("precision", std::string(config::name_of(dtype)) + masters, dtype == now,
+        add("precision", std::string(config::name_of(dtype)) + states, dtype == now,
             {fmt::format("distributed.fsdp.param_dtype={}", config::name_of(dtype))});
     const std::string computed = gpu ? std::string(config::name_of(now)) : "fp32";
-    if (!gpu) add("precision", computed + masters, true, {});
-    if (usual)
-      add("precision", computed + ", bf16_sr masters", false,
-          {"training.optimizer.precision=bf16_sr"});
-    else
-      add("precision", computed + ", fp32 masters", false, {"training.optimizer.precision=fp32"});
+    if (!gpu) add("precision", computed + states, true, {});
+    for (const optim::Recipe recipe : optim::kRecipes)
+      if (optim::name_of(recipe) != config::name_of(precision))
+        add("precision", fmt::format("{}, {} states", computed, optim::name_of(recipe)), false,
+            {fmt::format("training.optimizer.precision={}", optim::name_of(recipe))});
   }
 
   void add_ways() {

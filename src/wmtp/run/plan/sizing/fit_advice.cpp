@@ -55,8 +55,8 @@ class Adviser {
     if (sizer_.place().device.is_cuda()) propose({"distributed.fsdp.cpu_offload=true"}, false);
     if (config::compute_dtypes(fsdp).param == config::DType::fp32)
       propose({"distributed.fsdp.param_dtype=bf16"}, true);
-    if (config.training.optimizer.precision == config::OptimizerPrecision::fp32)
-      propose({"training.optimizer.precision=bf16_sr"}, true);
+    for (const optim::Recipe recipe : optim::kRecipes)  // in the order of what they save
+      propose({fmt::format("training.optimizer.precision={}", optim::name_of(recipe))}, true);
     if (!config.training.use_lora) propose({"training.use_lora=true"}, true);
     propose_quantize();
     propose_length();

@@ -15,6 +15,7 @@
 #include "wmtp/kernels/cross_entropy.h"
 #include "wmtp/kernels/gemm.h"
 #include "wmtp/kernels/grad_norm.h"
+#include "wmtp/kernels/moment_codes.h"
 #include "wmtp/kernels/rms_norm.h"
 #include "wmtp/kernels/rope.h"
 #include "wmtp/kernels/swiglu.h"
@@ -152,17 +153,20 @@ CpuProbe squared_norm(std::int64_t count) {
                     [=] { k::add_squared_norm(flat, sum); });
 }
 
-CpuProbe adamw(std::int64_t count, bool rounded) {
-  const DType dtype = rounded ? kBFloat16 : kFloat32;
+CpuProbe adamw(std::int64_t count, Pass pass) {
+  const DType dtype = pass == Pass::adamw ? kFloat32 : kBFloat16;
+  const DType moments = pass == Pass::adamw_8bit ? at::kByte : dtype;
+  const double bytes = pass == Pass::adamw ? 28 : pass == Pass::adamw_rounded ? 16 : 12;
   k::AdamW args;
   args.param = filled({count}).to(dtype), args.grad = filled({count});
-  args.exp_avg = filled({count}).to(dtype), args.exp_avg_sq = filled({count}).to(dtype);
+  args.exp_avg = filled({count}).to(moments), args.exp_avg_sq = filled({count}).to(moments);
+  if (pass == Pass::adamw_8bit)
+    args.exp_avg_scales = args.exp_avg_sq_scales = filled({k::num_code_blocks(count)});
   args.learning_rate = 1e-5, args.weight_decay = 0.01;
   args.grad_scale = filled({});
   args.applied_steps = at::zeros({}, at::TensorOptions().dtype(kInt64));
   args.apply = at::ones({}, at::TensorOptions().dtype(kInt32));
-  return pass_probe(rounded ? Pass::adamw_rounded : Pass::adamw,
-                    (rounded ? 16.0 : 28.0) * static_cast<double>(count), [=] { k::adamw(args); });
+  return pass_probe(pass, bytes * static_cast<double>(count), [=] { k::adamw(args); });
 }
 
 }  // namespace
@@ -190,9 +194,10 @@ std::vector<MakeProbe> cpu_probes() {
   for (const std::int64_t count : {1 << 17, 1 << 23}) {
     all.push_back([=] { return copies(count); });
     all.push_back([=] { return squared_norm(count); });
-    all.push_back([=] { return adamw(count, false); });
+    all.push_back([=] { return adamw(count, Pass::adamw); });
   }
-  all.push_back([] { return adamw(1 << 18, true); });
+  for (const Pass pass : {Pass::adamw_rounded, Pass::adamw_8bit})
+    all.push_back([=] { return adamw(1 << 18, pass); });
   return all;
 }
 

@@ -29,6 +29,7 @@ enum class Pass {
   grad_norm,
   adamw,
   adamw_rounded,  // bf16 masters and moments
+  adamw_8bit,     // bf16 masters, moments in 8 bits; of CPUs only
   count_
 };
 inline constexpr std::size_t kNumPasses = static_cast<std::size_t>(Pass::count_);

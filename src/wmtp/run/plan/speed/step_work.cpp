@@ -141,10 +141,24 @@ OperationSeconds StepWriter::frozen_model() const {
   return sum;
 }
 
+struct Update {
+  Pass pass;
+  double bytes;  // of an element, read and written
+};
+
+// Drawing the random numbers is what takes the time where moments are rounded, whatever the master
+// is kept in.
+Update update_of(const MemoryRequest& shape) {
+  if (shape.recipe == optim::Recipe::int8) return {Pass::adamw_8bit, 12};
+  if (shape.recipe == optim::Recipe::bf16_moments || shape.parallel.master_dtype != kFloat32)
+    return {Pass::adamw_rounded, 16};
+  return {Pass::adamw, 28};
+}
+
 // Gradients are cleared where they lie, their norm is taken, AdamW runs over the shard.
 OperationSeconds StepWriter::update(const std::vector<UnitWork>& units) const {
   const parallel::ParallelOptions& options = shape_.parallel;
-  const bool rounded = options.master_dtype != kFloat32;
+  const Update one = update_of(shape_);
   const bool writes_copy = options.strategy == parallel::Strategy::no_shard &&
                            options.master_dtype != options.param_dtype;
   OperationCosts costs(device_, 4);
@@ -157,8 +171,7 @@ OperationSeconds StepWriter::update(const std::vector<UnitWork>& units) const {
     }
     if (group_ == 1) costs.pass(Pass::copy, 4 * shard);
     costs.pass(Pass::grad_norm, 4 * shard);
-    costs.pass(rounded ? Pass::adamw_rounded : Pass::adamw,
-               ((rounded ? 16 : 28) + (writes_copy ? compute_bytes_ : 0)) * shard);
+    costs.pass(one.pass, (one.bytes + (writes_copy ? compute_bytes_ : 0)) * shard);
   }
   return options.offloads() ? offloaded : costs.sum();
 }
