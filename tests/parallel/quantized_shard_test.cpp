@@ -113,8 +113,8 @@ TEST(QuantizedShard, WhatIsStoredInNf4IsKept) {
     EXPECT_TRUE(flat.narrow(0, 0, 130 * 192).equal(expected)) << nested;
     const Tensor computed = values_of(filled(plan, kFloat32), plan, kFloat32);
     const layout::Range rest{130 * 192, plan.numel()};
-    EXPECT_TRUE(flat.narrow(0, rest.begin, rest.size())
-                    .equal(computed.narrow(0, rest.begin, rest.size())));
+    EXPECT_TRUE(
+        flat.narrow(0, rest.begin, rest.size()).equal(computed.narrow(0, rest.begin, rest.size())));
   }
 }
 
