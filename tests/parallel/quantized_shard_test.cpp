@@ -20,7 +20,7 @@ using test::quantized_units;
 using test::read_numbers;
 using wmtp::test::RecordingCommunicator;
 
-constexpr ReadNf4 kNothingStored = {};
+const ReadNf4 kNothingStored;
 
 layout::BucketPlan bucket(int world) {
   return layout::shard_plan(quantized_units(), world)[1].frozen;
