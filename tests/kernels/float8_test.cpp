@@ -63,13 +63,13 @@ TEST(Float8, GoldenConversions) {
     int e4m3, e5m2;
   };
   const Golden goldens[] = {
-      {1, 0x38, 0x3c},          {1.0625, 0x38, 0x3c},     {1.1875, 0x3a, 0x3d},
-      {-3.3, 0xc5, 0xc3},       {17, 0x58, 0x4c},         {18, 0x59, 0x4c},
-      {19, 0x5a, 0x4d},         {240, 0x77, 0x5c},        {464, 0x7e, 0x5f},
-      {465, 0x7e, 0x5f},        {500, 0x7e, 0x60},        {0x1p-6, 0x08, 0x24},
-      {0x1p-9, 0x01, 0x18},     {0x1p-10, 0x00, 0x14},    {1.5 * 0x1p-10, 0x01, 0x16},
+      {1, 0x38, 0x3c},           {1.0625, 0x38, 0x3c},    {1.1875, 0x3a, 0x3d},
+      {-3.3, 0xc5, 0xc3},        {17, 0x58, 0x4c},        {18, 0x59, 0x4c},
+      {19, 0x5a, 0x4d},          {240, 0x77, 0x5c},       {464, 0x7e, 0x5f},
+      {465, 0x7e, 0x5f},         {500, 0x7e, 0x60},       {0x1p-6, 0x08, 0x24},
+      {0x1p-9, 0x01, 0x18},      {0x1p-10, 0x00, 0x14},   {1.5 * 0x1p-10, 0x01, 0x16},
       {3 * 0x1p-10, 0x02, 0x1a}, {1e-4, 0x00, 0x07},      {61440, 0x7e, 0x7b},
-      {-0.0, 0x80, 0x80},       {kInfinity, 0x7e, 0x7b},  {-kInfinity, 0xfe, 0xfb}};
+      {-0.0, 0x80, 0x80},        {kInfinity, 0x7e, 0x7b}, {-kInfinity, 0xfe, 0xfb}};
   for (const auto& [value, e4m3, e5m2] : goldens) {
     EXPECT_EQ(float8_of(static_cast<float>(value), Float8Format::e4m3), e4m3) << value;
     EXPECT_EQ(float8_of(static_cast<float>(value), Float8Format::e5m2), e5m2) << value;
@@ -82,7 +82,8 @@ TEST(Float8, GoldenConversions) {
 TEST(Float8, EveryBf16NumberTakesTheNearestCode) {
   for (const Float8Format format : kFormats)
     for (std::uint32_t upper = 0; upper < 0x10000; ++upper)
-      ASSERT_EQ(float8_of(from_bits(upper << 16), format), nearest_code(from_bits(upper << 16), format))
+      ASSERT_EQ(float8_of(from_bits(upper << 16), format),
+                nearest_code(from_bits(upper << 16), format))
           << std::hex << upper;
 }
 
@@ -181,7 +182,8 @@ TEST(Float8, GoldenMatrixRowwise) {
 
 TEST(Float8, GradientsOfOutputsHaveTheWiderRangeTensorwise) {
   for (const Float8Role role : {Float8Role::weight, Float8Role::input})
-    for (const Float8Recipe recipe : kRecipes) EXPECT_EQ(format_of(recipe, role), Float8Format::e4m3);
+    for (const Float8Recipe recipe : kRecipes)
+      EXPECT_EQ(format_of(recipe, role), Float8Format::e4m3);
   EXPECT_EQ(format_of(Float8Recipe::tensorwise, Float8Role::output_grad), Float8Format::e5m2);
   EXPECT_EQ(format_of(Float8Recipe::rowwise, Float8Role::output_grad), Float8Format::e4m3);
 }
@@ -205,15 +207,14 @@ TEST(Float8, AnAmaxFromElsewhereGivesTheBytesOfTheWhole) {
 
 TEST(Float8, ZerosSubnormalsAndEqualNumbers) {
   for (const Float8Recipe recipe : kRecipes) {
-    const Float8Forms zeros =
-        quantise(at::zeros({3, 16}), recipe, Float8Role::input, true, true);
+    const Float8Forms zeros = quantise(at::zeros({3, 16}), recipe, Float8Role::input, true, true);
     EXPECT_EQ(bytes_of(zeros.rows.values_RK), std::vector<int>(48));
     // fp32's least number is far below what the floor of the amax resolves.
     const Float8Forms tiny = quantise(at::full({3, 16}, std::numeric_limits<float>::denorm_min()),
                                       recipe, Float8Role::input, true, false);
     EXPECT_EQ(bytes_of(tiny.rows.values_RK), std::vector<int>(48));
-    const Float8Forms equal = quantise(at::full({3, 16}, -3.0f), recipe, Float8Role::input, true,
-                                       false);
+    const Float8Forms equal =
+        quantise(at::full({3, 16}, -3.0f), recipe, Float8Role::input, true, false);
     // 3 * 149.33 is the largest number; 3 * 128 = 1.5 * 2^8.
     const int code = recipe == Float8Recipe::tensorwise ? 0xfe : 0xfc;
     EXPECT_EQ(bytes_of(equal.rows.values_RK), std::vector<int>(48, code));
@@ -274,7 +275,8 @@ TEST(Float8, ProductsAreThoseOfTheQuantisedOperands) {
         expect_product(y, q.x.rows, q.weight.rows);
         float8_linear_backward_input(q.dy.rows, q.weight.columns, dx);
         expect_product(dx, q.dy.rows, q.weight.columns);
-        const Tensor before = normals("dweight", {80, 48}, 1e-3).to(kFloat32), after = copied(before);
+        const Tensor before = normals("dweight", {80, 48}, 1e-3).to(kFloat32),
+                     after = copied(before);
         float8_linear_backward_weight(q.dy.columns, q.x.columns, after);
         expect_product(after, q.dy.columns, q.x.columns, before);
         float8_linear_backward_weight(q.dy.columns, q.x.columns, after, 0);

@@ -97,7 +97,8 @@ TEST_F(Float8Model, SingleIsNearDouble) {
   for (const test::Case& c : float8_cases())
     for (const Float8Recipe recipe : kRecipes) {
       const Problem problem = one_of(c.config, recipe);
-      ModelRun wide(problem, at::kDouble, Recompute::none), run(problem, at::kFloat, Recompute::none);
+      ModelRun wide(problem, at::kDouble, Recompute::none),
+          run(problem, at::kFloat, Recompute::none);
       wide.loss(), run.loss();
       const double rounding = rounding_bound(at::kFloat, problem);
       const double operands = 3.0 * 4.0 * static_cast<double>(c.config.num_blocks);
@@ -127,7 +128,8 @@ TEST_F(Float8Model, RecomputeLevelsAreBitEqual) {
       Problem problem = make_problem(float8_cases()[0].config, lora);
       problem.input.float8 = recipe;
       ModelRun none(problem, at::kFloat, Recompute::none),
-          light(problem, at::kFloat, Recompute::light), block(problem, at::kFloat, Recompute::block);
+          light(problem, at::kFloat, Recompute::light),
+          block(problem, at::kFloat, Recompute::block);
       EXPECT_EQ(none.loss(), light.loss());
       block.loss();
       for (const auto& unit : problem.units())
@@ -177,9 +179,10 @@ TEST_F(Float8Model, SizesThatAreNoMultiplesOf16AreRefusedByName) {
   ModelConfig config = float8_cases()[0].config;
   check_float8_sizes(config, "float8");
   config.dim = 24, config.ffn_dim = 40;
-  EXPECT_WMTP_ERROR(check_float8_sizes(config, "training.float8"), ErrorKind::config,
-                      "training.float8: products in float8 take multiples of 16, but the model has dim "
-                    "24, ffn_dim 40");
+  EXPECT_WMTP_ERROR(
+      check_float8_sizes(config, "training.float8"), ErrorKind::config,
+      "training.float8: products in float8 take multiples of 16, but the model has dim "
+      "24, ffn_dim 40");
 }
 
 }  // namespace

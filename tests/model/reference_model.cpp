@@ -107,8 +107,9 @@ struct Reference {
   // `rows` (undefined: all) are those that go on after the attention.
   Tensor block(const Tensor& x, const std::string& prefix, const Tensor& rows = {}) const {
     const Tensor a = norm(x, prefix + "input_layernorm.weight");
-    const auto qkv = linears(a, {prefix + "self_attn.q_proj.weight", prefix + "self_attn.k_proj.weight",
-                                 prefix + "self_attn.v_proj.weight"});
+    const auto qkv =
+        linears(a, {prefix + "self_attn.q_proj.weight", prefix + "self_attn.k_proj.weight",
+                    prefix + "self_attn.v_proj.weight"});
     Tensor q = heads_of(qkv[0], config.num_heads);
     Tensor k = heads_of(qkv[1], config.num_kv_heads);
     Tensor v = heads_of(qkv[2], config.num_kv_heads);

@@ -1,6 +1,6 @@
 // Float8 over ranks. Scales are those of a micro-batch and of the whole weight, so a micro-batch
-// computes the same bits wherever it is dealt, in every strategy and recompute level; only the order
-// in which gradients are added up may differ, and where nothing is added up nothing does.
+// computes the same bits wherever it is dealt, in every strategy and recompute level; only the
+// order in which gradients are added up may differ, and where nothing is added up nothing does.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>

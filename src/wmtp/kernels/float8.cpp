@@ -29,12 +29,13 @@ void check_amax(const ArgChecks& demands, const Float8Quantise& args) {
 
 void check_operand(std::string_view name, const Float8Matrix& operand) {
   WMTP_CHECK(operand.defined() && operand.values_RK.dim() == 2 &&
-                 operand.values_RK.is_contiguous() && c10::isFloat8Type(operand.values_RK.scalar_type()),
+                 operand.values_RK.is_contiguous() &&
+                 c10::isFloat8Type(operand.values_RK.scalar_type()),
              fmt::format("float8: {} was not quantised in this form", name));
   const std::int64_t scales = operand.inverse.numel();
-  WMTP_CHECK(scales == 1 || scales == operand.values_RK.size(0),
-             fmt::format("float8: {} has {} scales for {} rows", name, scales,
-                         operand.values_RK.size(0)));
+  WMTP_CHECK(
+      scales == 1 || scales == operand.values_RK.size(0),
+      fmt::format("float8: {} has {} scales for {} rows", name, scales, operand.values_RK.size(0)));
   require_cpu(operand.values_RK);
 }
 
@@ -44,12 +45,12 @@ Tensor product(const Float8Matrix& a, const Float8Matrix& b, DType dtype) {
   check_operand("left operand", a);
   check_operand("right operand", b);
   const std::int64_t contracted = a.values_RK.size(1);
-  WMTP_CHECK(contracted == b.values_RK.size(1) && contracted % kFloat8Multiple == 0 &&
-                 b.values_RK.size(0) % kFloat8Multiple == 0,
-             fmt::format("float8: a product of [{}, {}] and [{}, {}], but both contract the same, "
-                         "a multiple of 16, and so is the right one's number of rows",
-                         a.values_RK.size(0), contracted, b.values_RK.size(0),
-                         b.values_RK.size(1)));
+  WMTP_CHECK(
+      contracted == b.values_RK.size(1) && contracted % kFloat8Multiple == 0 &&
+          b.values_RK.size(0) % kFloat8Multiple == 0,
+      fmt::format("float8: a product of [{}, {}] and [{}, {}], but both contract the same, "
+                  "a multiple of 16, and so is the right one's number of rows",
+                  a.values_RK.size(0), contracted, b.values_RK.size(0), b.values_RK.size(1)));
   const DType sums = statistics_dtype(dtype);
   Tensor out = at::mm(a.values_RK.to(sums), b.values_RK.to(sums).t());
   return out.mul_(a.inverse.to(sums).view({-1, 1})).mul_(b.inverse.to(sums).view({1, -1}));
@@ -66,9 +67,8 @@ double largest_of(Float8Format format) {
 }
 
 Float8Format format_of(Float8Recipe recipe, Float8Role role) {
-  return recipe == Float8Recipe::tensorwise && role == Float8Role::output_grad
-             ? Float8Format::e5m2
-             : Float8Format::e4m3;
+  return recipe == Float8Recipe::tensorwise && role == Float8Role::output_grad ? Float8Format::e5m2
+                                                                               : Float8Format::e4m3;
 }
 
 Float8Amax float8_amax(const Tensor& x_RC, Float8Recipe recipe) {

@@ -68,8 +68,8 @@ Float8Forms quantise(const Float8Quantise& args);
 Float8Forms quantise(const Tensor& x_RC, Float8Recipe recipe, Float8Role role, bool rows,
                      bool columns);
 
-// Outputs are overwritten; fp32, bf16 and fp16 ones are rounded once from the fp32 result, fp64 ones
-// are summed in fp64. On a GPU the forward alone may accumulate fast.
+// Outputs are overwritten; fp32, bf16 and fp16 ones are rounded once from the fp32 result, fp64
+// ones are summed in fp64. On a GPU the forward alone may accumulate fast.
 void float8_linear(const Float8Matrix& x, const Float8Matrix& weight, const Tensor& y_NO);
 void float8_linear_backward_input(const Float8Matrix& dy, const Float8Matrix& weight,
                                   const Tensor& dx_NI);

@@ -55,8 +55,7 @@ Qkv split_heads(const kernels::HeadShape& heads, const Tensor& qkv_NC, const Ten
 
 // y = x W^T. With `keep` and products in float8, x is kept in 8 bits for the weight gradient, and x
 // itself goes where nothing else reads it.
-Tensor project(const Projection& projection, bool keep, Tensor& x_NI,
-               kernels::Float8Matrix& kept) {
+Tensor project(const Projection& projection, bool keep, Tensor& x_NI, kernels::Float8Matrix& kept) {
   const Tensor y_NO = model::forward(projection, x_NI, keep ? &kept : nullptr);
   if (keep && projection.float8 != kernels::Float8Recipe::off && projection.adapters.empty())
     x_NI = Tensor();

@@ -22,8 +22,8 @@ void check_float8_sizes(const ModelConfig& config, std::string_view key) {
     if (size % kernels::kFloat8Multiple != 0) odd.push_back(fmt::format("{} {}", name, size));
   if (!odd.empty())
     throw Error(ErrorKind::config, "model",
-                fmt::format("{}: products in float8 take multiples of {}, but the model has {}", key,
-                            kernels::kFloat8Multiple, fmt::join(odd, ", ")),
+                fmt::format("{}: products in float8 take multiples of {}, but the model has {}",
+                            key, kernels::kFloat8Multiple, fmt::join(odd, ", ")),
                 "set off, or take a model of other sizes");
 }
 
@@ -32,8 +32,9 @@ void float8_forward(const Projection& projection, const Tensor& x_NI, const Tens
   const bool keeps = kept && !projection.frozen;
   const Float8Forms x =
       kernels::quantise(x_NI, projection.float8, Float8Role::input, /*rows=*/true, keeps);
-  const Float8Forms weight = kernels::quantise(projection.weight_OI, projection.float8,
-                                               Float8Role::weight, /*rows=*/true, /*columns=*/false);
+  const Float8Forms weight =
+      kernels::quantise(projection.weight_OI, projection.float8, Float8Role::weight, /*rows=*/true,
+                        /*columns=*/false);
   kernels::float8_linear(x.rows, weight.rows, y_NO);
   if (keeps) *kept = x.columns;
 }
@@ -44,15 +45,16 @@ void float8_backward(const Projection& projection, const Float8Input& input, con
   const Float8Forms dy = kernels::quantise(dy_NO, projection.float8, Float8Role::output_grad,
                                            /*rows=*/true, /*columns=*/learns);
   if (learns) {
-    const kernels::Float8Matrix x = input.kept.defined()
-                                        ? input.kept
-                                        : kernels::quantise(input.x_NI, projection.float8,
-                                                            Float8Role::input, false, true)
-                                              .columns;
+    const kernels::Float8Matrix x =
+        input.kept.defined()
+            ? input.kept
+            : kernels::quantise(input.x_NI, projection.float8, Float8Role::input, false, true)
+                  .columns;
     kernels::float8_linear_backward_weight(dy.columns, x, projection.dweight_OI);
   }
-  const Float8Forms weight = kernels::quantise(projection.weight_OI, projection.float8,
-                                               Float8Role::weight, /*rows=*/false, /*columns=*/true);
+  const Float8Forms weight =
+      kernels::quantise(projection.weight_OI, projection.float8, Float8Role::weight, /*rows=*/false,
+                        /*columns=*/true);
   kernels::float8_linear_backward_input(dy.rows, weight.columns, dx_NI);
 }
 

@@ -17,8 +17,8 @@
 
 namespace wmtp::model {
 
-// Error config that begins with `key` and names the sizes of a block's matrices that are no multiples
-// of 16.
+// Error config that begins with `key` and names the sizes of a block's matrices that are no
+// multiples of 16.
 void check_float8_sizes(const ModelConfig& config, std::string_view key);
 
 // y = x W^T; `kept` as in forward().
