@@ -15,6 +15,7 @@ Families weighting_families();  // td0 gae weights ema
 Families rho1_families();       // rho1_select rho1_counts
 Families loss_families();       // mtp_ce pairwise value_loss lambda_schedule critic_metrics
 Families model_families();      // value_head lora_linear
+Families float8_families();     // float8_codes float8_linear
 Families optimizer_families();  // grad_clip lr_schedule
 
 }  // namespace wmtp::vectors
