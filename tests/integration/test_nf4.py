@@ -90,6 +90,19 @@ def test_it_is_refused_by_name_where_it_cannot_be(runs, wmtp):
     wmtp.run(*words)
 
 
+def test_the_plan_shows_it_where_it_runs(runs, wmtp):
+    words = ["plan", "--config", runs.config, "--defaults", "none", "--override", f"models.policy.path={runs.folder / 'base/final'}",
+             "--override", "models.policy.init=pretrained", "--override", "models.policy.params={}", "--gpu"]
+
+    def ways(*more):
+        line = next(one for one in wmtp.json_lines(*words, *more) if one["type"] == "plan")
+        return {one["name"]: one["current"] for one in line["choices"] if one["choice"] == "training"}
+    assert ways("cpu") == {"full": False, "LoRA, rank 4": True, "LoRA, rank 4, on NF4": False}
+    assert ways("cpu", "--override", "models.policy.quantize=nf4") == {
+        "full": False, "LoRA, rank 4": False, "LoRA, rank 4, on NF4": True}
+    assert ways("h200", "--override", "runtime.device=auto") == {"full": False, "LoRA, rank 4": True}
+
+
 def test_a_merged_export_has_the_numbers_of_nf4(runs):
     runs.run("merged", **{**NF4, **runs.base, "training__learning_rate": 1e-30, "checkpoint__export_on_finish": "hf"})
     for file in (runs.folder / "merged/final").glob("*.safetensors"):
