@@ -45,6 +45,8 @@ TEST_F(Float8Training, ResumesWithTheSameBits) {
   }
 }
 
+constexpr double kMostTokens = 8 * 20;  // of eight rows
+
 StageTrace first_step(Float8Recipe recipe, int batch_size, int row_stride = 0) {
   const StageCase one{"baseline",
                       {.batch_size = batch_size, .row_stride = row_stride, .float8 = recipe}};
@@ -66,23 +68,20 @@ double distance_of_grads(const StageTrace& found, const StageTrace& expected) {
 // amax, 4.4e-6. A column's amax is about ten times its root mean square at most.
 TEST_F(Float8Training, RowwiseMicroBatchesAndPaddingDoNotMatter) {
   const StageTrace whole = first_step(Float8Recipe::rowwise, 8);
-  for (const auto [batch_size, row_stride] : {std::pair{1, 0}, {3, 0}, {8, 24}}) {
+  for (const auto& [batch_size, row_stride] : {std::pair{1, 0}, {3, 0}, {8, 24}}) {
     const StageTrace parts = first_step(Float8Recipe::rowwise, batch_size, row_stride);
     const training::StepResult& wanted = whole.results[0];
     EXPECT_WITHIN(std::abs(parts.results[0].loss - wanted.loss),
-                  0x1p-24 * std::sqrt(wanted.num_tokens) * wanted.loss);
+                  0x1p-24 * std::sqrt(kMostTokens) * wanted.loss);
     EXPECT_WITHIN(distance_of_grads(parts, whole), 4.4e-5);
   }
 }
 
 // Tensorwise the law cannot hold: every number is multiplied with a scale of its company, and
 // rounds elsewhere under another.
-TEST_F(Float8Training, TensorwiseMicroBatchesAndPaddingDoMatter) {
+TEST_F(Float8Training, TensorwiseMicroBatchesDoMatter) {
   const StageTrace whole = first_step(Float8Recipe::tensorwise, 8);
-  for (const auto [batch_size, row_stride] : {std::pair{1, 0}, {8, 24}})
-    EXPECT_GT(
-        distance_of_grads(first_step(Float8Recipe::tensorwise, batch_size, row_stride), whole),
-        1e-3);
+  EXPECT_GT(distance_of_grads(first_step(Float8Recipe::tensorwise, 1), whole), 1e-3);
 }
 
 // Text of a rule: mostly 5 id + 3, sometimes anything.

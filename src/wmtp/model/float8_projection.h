@@ -12,6 +12,8 @@
 // The scales of x and dy are of one micro-batch. So the same samples in other micro-batches are
 // quantised differently, except in the rowwise forward and dx, where a token has scales of its own.
 #pragma once
+#include <string_view>
+
 #include "wmtp/model/model_config.h"
 #include "wmtp/model/projection.h"
 

@@ -87,15 +87,14 @@ bool reads_input(const Projection& projection) {
 
 Tensor backward(const Projection& projection, const Tensor& x_NI, const Tensor& dy_NO,
                 const kernels::Float8Matrix& kept) {
+  const bool in_float8 = projection.float8 != kernels::Float8Recipe::off;
+  if (projection.dweight_OI.defined() && !in_float8)
+    kernels::linear_backward_weight(dy_NO, x_NI, projection.dweight_OI, {.adds = projection.adds});
   Tensor dx_NI = at::empty({dy_NO.size(0), projection.weight_OI.size(1)}, dy_NO.options());
-  if (projection.float8 == kernels::Float8Recipe::off) {
-    if (projection.dweight_OI.defined())
-      kernels::linear_backward_weight(dy_NO, x_NI, projection.dweight_OI,
-                                      {.adds = projection.adds});
-    kernels::linear_backward_input(dy_NO, projection.weight_OI, dx_NI);
-  } else {
+  if (in_float8)
     float8_backward(projection, {x_NI, kept}, dy_NO, dx_NI);
-  }
+  else
+    kernels::linear_backward_input(dy_NO, projection.weight_OI, dx_NI);
   for (const AdapterGroup& group : projection.groups)
     add_backward(group, projection.adds, x_NI, dy_NO, dx_NI);
   return dx_NI;
