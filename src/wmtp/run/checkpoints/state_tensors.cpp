@@ -41,14 +41,15 @@ std::vector<WrittenPiece> written_pieces(const layout::BucketPlan& held, const W
 }
 
 void add_weight_pieces(const layout::BucketPlan& plan, const Tensor& flat, const WrittenCut& cut,
-                 std::vector<StatePiece>& pieces) {
+                       std::vector<StatePiece>& pieces) {
   for (const WrittenPiece& one : written_pieces(plan, cut))
     pieces.push_back({checkpoint::Part::model, one.param.name, one.param.shape, one.in_param,
                       flat.narrow(0, one.held.begin, one.held.size())});
 }
 
 void add_moment_pieces(const layout::BucketPlan& plan, const optim::ShardMoments& moments,
-                 optim::Moment moment, const WrittenCut& cut, std::vector<StatePiece>& pieces) {
+                       optim::Moment moment, const WrittenCut& cut,
+                       std::vector<StatePiece>& pieces) {
   for (const WrittenPiece& one : written_pieces(plan, cut)) {
     const auto add = [&](std::string name, std::vector<std::int64_t> shape, layout::Range range,
                          const Tensor& values) {
