@@ -199,5 +199,30 @@ TEST(AdamW8bit, ASmallSecondMomentIsNeverForgotten) {
   EXPECT_LT(std::abs(state.param[3].item<float>() - before), 0.1);
 }
 
+// The fp32 numbers may differ in their last bits: a weight by a neighbour (2^-7 of it), a code by
+// one.
+TEST(AdamW8bitOnGpu, EqualsCpu) {
+  if (!cuda_loaded()) GTEST_SKIP() << "no GPU";
+  for (const std::int64_t size : {1, 255, 256, 257, 16385, 100003})
+    for (const DType grad_dtype : {kFloat32, kBFloat16}) {
+      const State8bit cpu = fresh_state(normals("param", {size}).to(kBFloat16),
+                                        normals("grad", {size}).to(grad_dtype));
+      const auto on_gpu = [](const Tensor& t) { return t.to(c10::Device(c10::kCUDA, 0)); };
+      const State8bit gpu{on_gpu(cpu.param),
+                          on_gpu(cpu.grad),
+                          {on_gpu(cpu.first.codes), on_gpu(cpu.first.scales)},
+                          {on_gpu(cpu.second.codes), on_gpu(cpu.second.scales)}};
+      adamw(arguments_8bit(cpu, 0));
+      adamw(arguments_8bit(gpu, 0));
+      EXPECT_LE(worst_error(gpu.param, cpu.param), 0x1p-6) << size;
+      EXPECT_LE(worst_error(gpu.first.scales, cpu.first.scales), 1e-6) << size;
+      EXPECT_LE(worst_error(gpu.second.scales, cpu.second.scales), 1e-6) << size;
+      for (const auto& [got, wanted] : {std::pair{gpu.first.codes, cpu.first.codes},
+                                        std::pair{gpu.second.codes, cpu.second.codes}})
+        EXPECT_LE((got.cpu().to(at::kInt) - wanted.to(at::kInt)).abs().max().item<int>(), 1)
+            << size;
+    }
+}
+
 }  // namespace
 }  // namespace wmtp::kernels::testing

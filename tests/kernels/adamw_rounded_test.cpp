@@ -1,5 +1,5 @@
-// AdamW on bf16 masters: which neighbour is taken, that the mean is right, that any split draws
-// alike, and on a GPU that the bits are the CPU's.
+// AdamW on bf16 masters and beside bf16 moments: which neighbour is taken, that the mean is right,
+// that any split draws alike, and on a GPU that the bits are the CPU's.
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
@@ -11,6 +11,7 @@
 #include "tests/kernels/op_matrix.h"
 #include "wmtp/core/rng.h"
 #include "wmtp/kernels/adamw.h"
+#include "wmtp/kernels/cpu/stochastic_rounding.h"
 #include "wmtp/tensor/cuda_plugin.h"
 
 namespace wmtp::kernels::testing {
@@ -140,6 +141,41 @@ TEST(AdamWRounded, SeedStepAndStreamChangeTheDraw) {
   EXPECT_FALSE(bit_equal(rounded(1, 2), rounded(1, 3)));
 }
 
+TEST(AdamWRounded, DrawsTheHalvesOfTheCounter) {
+  AdamW args = arguments(constant_state(3, 0, 0));
+  args.rounding = {.seed = 1234,
+                   .stream = stream_id("round/model.layers.0.self_attn.q_proj.weight"),
+                   .first_element = 0};
+  EXPECT_EQ(args.rounding.stream, 0x841977a364588ee8u);
+  cpu::RoundingDraws draws(args);
+  const std::array<std::array<std::uint32_t, 3>, 3> wanted{
+      {{0x354a, 0x722d, 0xaaac}, {0x6160, 0x14e0, 0xeebb}, {0x4f83, 0x87a9, 0xbec0}}};
+  for (std::int64_t e = 0; e < 3; ++e) {
+    const auto drawn = draws.at(e);
+    EXPECT_EQ((std::array{drawn.param, drawn.exp_avg, drawn.exp_avg_sq}),
+              wanted[static_cast<std::size_t>(e)]);
+  }
+  EXPECT_EQ(cpu::rounded(std::bit_cast<float>(0x3f804000u), 0xbfff).x, 0x3f80);
+  EXPECT_EQ(cpu::rounded(std::bit_cast<float>(0x3f804000u), 0xc000).x, 0x3f81);
+}
+
+// The moments are those of bf16_sr, the weight that of an fp32 run with the same moments.
+TEST(AdamWRounded, AnFp32MasterIsNotRounded) {
+  constexpr std::int64_t kSize = 10001;
+  const State bf16 = random_state(kSize, c10::kCPU);
+  State mixed = random_state(kSize, c10::kCPU), wide = random_state(kSize, c10::kCPU);
+  mixed.param = mixed.param.to(kFloat32);
+  for (Tensor* one : {&wide.param, &wide.exp_avg, &wide.exp_avg_sq}) *one = one->to(kFloat32);
+  for (const State* state :
+       {&bf16, static_cast<const State*>(&mixed), static_cast<const State*>(&wide)})
+    adamw(arguments(*state, 3));
+  EXPECT_TRUE(bit_equal(mixed.exp_avg, bf16.exp_avg));
+  EXPECT_TRUE(bit_equal(mixed.exp_avg_sq, bf16.exp_avg_sq));
+  EXPECT_LE(worst_error(mixed.param, wide.param), 1e-6);
+  EXPECT_FALSE(bit_equal(mixed.param.to(kBFloat16).to(kFloat32), mixed.param)) << "the control";
+  EXPECT_TRUE(bit_equal(mixed.copy, mixed.param));
+}
+
 TEST(AdamWRounded, ABadStepChangesNothing) {
   const State state = random_state(1000, c10::kCPU), before = random_state(1000, c10::kCPU);
   AdamW args = arguments(state);
@@ -173,6 +209,20 @@ void expect_gpu_equals_cpu(std::int64_t size, DType grad_dtype) {
 TEST(AdamWRoundedOnGpu, EqualsCpu) {
   if (!cuda_loaded()) GTEST_SKIP() << "no GPU";
   for (const std::int64_t size : {1, 1000, 100003, 1 << 20}) expect_gpu_equals_cpu(size, kFloat32);
+}
+
+TEST(AdamWRoundedOnGpu, AnFp32MasterToo) {
+  if (!cuda_loaded()) GTEST_SKIP() << "no GPU";
+  for (const std::int64_t size : {1, 1000, 100003}) {
+    State cpu = random_state(size, c10::kCPU), gpu = random_state(size, c10::Device(c10::kCUDA, 0));
+    for (State* state : {&cpu, &gpu}) {
+      state->param = state->param.to(kFloat32);
+      adamw(arguments(*state, 3));
+    }
+    EXPECT_LE(worst_error(gpu.param, cpu.param), 1e-5) << size;
+    EXPECT_LE(worst_error(gpu.exp_avg, cpu.exp_avg), 1e-2) << size;
+    EXPECT_LE(worst_error(gpu.exp_avg_sq, cpu.exp_avg_sq), 1e-2) << size;
+  }
 }
 
 TEST(AdamWRoundedOnGpu, EqualsCpuAtTheEdges) {

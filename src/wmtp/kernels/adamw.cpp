@@ -45,8 +45,8 @@ void check_adamw(const AdamW& args) {
 }
 
 void adamw_on_gpu(const AdamW& a) {
-  WMTP_CHECK(!in_8bit(a) && a.exp_avg.scalar_type() == a.param.scalar_type(),
-             "adamw: moments of fewer bits than the master have no GPU body");
+  const bool bf16_param = a.param.scalar_type() == kBFloat16;
+  WMTP_CHECK(bf16_param || !in_8bit(a), "adamw: 8-bit moments beside an fp32 master on a GPU");
   CudaAdamW args{};
   args.grad_element = element_of("adamw", a.grad);
   args.copy_element =
@@ -66,8 +66,15 @@ void adamw_on_gpu(const AdamW& a) {
   args.eps = static_cast<float>(a.eps);
   args.seed = a.rounding.seed, args.stream = a.rounding.stream;
   args.first_element = static_cast<std::uint64_t>(a.rounding.first_element);
-  const bool rounded = a.param.scalar_type() == kBFloat16;
-  const auto launch = rounded ? gpu_kernels().adamw_rounded : gpu_kernels().adamw;
+  if (in_8bit(a)) {
+    args.exp_avg_scales = a.exp_avg_scales.data_ptr<float>();
+    args.exp_avg_sq_scales = a.exp_avg_sq_scales.data_ptr<float>();
+  }
+  const CudaKernels& gpu = gpu_kernels();
+  const auto launch = in_8bit(a)    ? gpu.adamw_8bit
+                      : !in_bf16(a) ? gpu.adamw
+                      : bf16_param  ? gpu.adamw_rounded
+                                    : gpu.adamw_bf16_moments;
   check_launch("adamw", launch(args, gpu_stream()));
 }
 

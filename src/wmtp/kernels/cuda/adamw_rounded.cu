@@ -1,17 +1,14 @@
-// AdamW on a bf16 master and bf16 moments, rounded stochastically (kernels/adamw.h).
+// AdamW with bf16 moments beside a bf16 or an fp32 master, rounded stochastically
+// (kernels/adamw.h).
+#include <type_traits>
+
 #include "wmtp/kernels/cuda/adamw.cuh"
-#include "wmtp/kernels/cuda/philox.cuh"
+#include "wmtp/kernels/cuda/stochastic_rounding.cuh"
 
 namespace wmtp::kernels {
 namespace {
 
-// Exact in bf16: storing it afterwards rounds nothing.
-__device__ __forceinline__ float rounded(float value, std::uint32_t random16) {
-  if (!isfinite(value)) return value;
-  return __uint_as_float((__float_as_uint(value) + random16) & 0xffff0000u);
-}
-
-template <class G, class C, int N>
+template <class P, class G, class C, int N>
 __global__ void __launch_bounds__(kAdamWThreads) adamw_rounded_kernel(const CudaAdamW a) {
   if (*a.apply == 0) return;
   const std::int64_t first =
@@ -21,7 +18,7 @@ __global__ void __launch_bounds__(kAdamWThreads) adamw_rounded_kernel(const Cuda
   load<G, N>(a.grad, first, grad);
   load<Bf16, N>(a.exp_avg, first, m1);
   load<Bf16, N>(a.exp_avg_sq, first, m2);
-  load<Bf16, N>(a.param, first, param);
+  load<P, N>(a.param, first, param);
   const AdamWFactors f = adamw_factors(a);
   const std::uint64_t stream = a.stream + static_cast<std::uint64_t>(*a.applied_steps + 1);
   PhiloxDraw draw{};
@@ -33,27 +30,32 @@ __global__ void __launch_bounds__(kAdamWThreads) adamw_rounded_kernel(const Cuda
     if (i == 0 || !odd) draw = philox(a.seed, stream, e / 2);
     const std::uint32_t word = odd ? draw.word[2] : draw.word[0];
     const std::uint32_t next = odd ? draw.word[3] : draw.word[1];
-    param[i] = rounded(param[i], word & 0xffffu);
+    if constexpr (std::is_same_v<P, Bf16>) param[i] = rounded(param[i], word & 0xffffu);
     m1[i] = rounded(m1[i], word >> 16);
     m2[i] = rounded(m2[i], next & 0xffffu);
   }
   store<Bf16, N>(a.exp_avg, first, m1);
   store<Bf16, N>(a.exp_avg_sq, first, m2);
-  store<Bf16, N>(a.param, first, param);
+  store<P, N>(a.param, first, param);
   if (a.copy) store<C, N>(a.copy, first, param);
 }
 
+template <class P>
 struct Rounded {
   template <class G, class C, int N>
   static void run(const CudaAdamW& a, unsigned blocks, cudaStream_t stream) {
-    adamw_rounded_kernel<G, C, N><<<blocks, kAdamWThreads, 0, stream>>>(a);
+    adamw_rounded_kernel<P, G, C, N><<<blocks, kAdamWThreads, 0, stream>>>(a);
   }
 };
 
 }  // namespace
 
 int launch_adamw_rounded(const CudaAdamW& a, void* stream) {
-  return launch_adamw_form<Rounded>(a, stream);
+  return launch_adamw_form<Rounded<Bf16>>(a, stream);
+}
+
+int launch_adamw_bf16_moments(const CudaAdamW& a, void* stream) {
+  return launch_adamw_form<Rounded<float>>(a, stream);
 }
 
 }  // namespace wmtp::kernels

@@ -94,7 +94,9 @@ struct CudaCrossEntropy {
 
 struct CudaAdamW {
   Element grad_element, copy_element;
-  void *param, *exp_avg, *exp_avg_sq;  // fp32; adamw_rounded: bf16
+  // fp32; adamw_rounded: bf16; adamw_bf16_moments: the moments bf16; adamw_8bit: codes beside bf16
+  void *param, *exp_avg, *exp_avg_sq;
+  float *exp_avg_scales, *exp_avg_sq_scales;  // adamw_8bit
   const void* grad;
   void* copy;  // may be null
   const float* grad_scale;
@@ -102,7 +104,7 @@ struct CudaAdamW {
   const std::int32_t* apply;
   std::int64_t size;
   float beta1, beta2, log_beta1, log_beta2, learning_rate, weight_decay, eps;
-  std::uint64_t seed, stream, first_element;  // adamw_rounded
+  std::uint64_t seed, stream, first_element;  // of stochastic rounding
 };
 
 struct CudaDropout {
@@ -163,6 +165,8 @@ struct CudaKernels {
   int (*cross_entropy)(const CudaCrossEntropy&, void* stream);
   int (*adamw)(const CudaAdamW&, void* stream);
   int (*adamw_rounded)(const CudaAdamW&, void* stream);
+  int (*adamw_bf16_moments)(const CudaAdamW&, void* stream);
+  int (*adamw_8bit)(const CudaAdamW&, void* stream);
   int (*dropout)(const CudaDropout&, void* stream);
   int (*squared_norm)(const CudaSquaredNorm&, void* stream);
   int (*value_scan)(const CudaValueScan&, void* stream);

@@ -14,6 +14,8 @@ int launch_embedding_backward(const CudaEmbeddingBackward&, void*);
 int launch_cross_entropy(const CudaCrossEntropy&, void*);
 int launch_adamw(const CudaAdamW&, void*);
 int launch_adamw_rounded(const CudaAdamW&, void*);
+int launch_adamw_bf16_moments(const CudaAdamW&, void*);
+int launch_adamw_8bit(const CudaAdamW&, void*);
 int launch_dropout(const CudaDropout&, void*);
 int launch_squared_norm(const CudaSquaredNorm&, void*);
 int launch_value_scan(const CudaValueScan&, void*);
@@ -39,6 +41,8 @@ const CudaKernels& cuda_kernels() {
                                  launch_cross_entropy,
                                  launch_adamw,
                                  launch_adamw_rounded,
+                                 launch_adamw_bf16_moments,
+                                 launch_adamw_8bit,
                                  launch_dropout,
                                  launch_squared_norm,
                                  launch_value_scan,
