@@ -82,6 +82,23 @@ def make_index():
     write_all("index", good | bad)
 
 
+def make_quant_state():
+    plain = {"quant_type": "nf4", "blocksize": 64, "dtype": "bfloat16", "shape": [192, 64]}
+    nested = plain | {"nested_blocksize": 256, "nested_dtype": "float32", "nested_offset": 0.05157216265797615}
+    most = 1 << 48
+    good = {"plain": dumps(plain), "nested": json.dumps(nested), "half": dumps(nested | {"dtype": "float16"}),
+            "float": dumps(plain | {"dtype": "float32", "shape": [1, 1]}), "largest": dumps(plain | {"shape": [3, most // 3]})}
+    shapes = [[], [64], [1, 2, 3], "64", [0, 64], [-1, 64], [1.0, 64], [3, most // 3 + 1], [most, most], [1 << 63, 2], [1 << 64, 1], [1, None]]
+    bad = {f"shape_{i}": dumps(plain | {"shape": shape}) for i, shape in enumerate(shapes)}
+    changes = {"quant_type": ["fp4", 4], "blocksize": [128, 64.0, "64", -64], "dtype": ["float64", "uint8", None], "stranger": [1],
+               "nested_blocksize": [64, None], "nested_dtype": ["float16"], "nested_offset": ["0", None, 1e39]}
+    bad |= {f"{key}_{i}": dumps(nested | {key: value}) for key, values in changes.items() for i, value in enumerate(values)}
+    bad |= {f"lacks_{key}": dumps({name: value for name, value in nested.items() if name != key}) for key in nested}
+    bad |= {"list": "[]", "nothing": "", "cut": dumps(nested)[:40], "twice": '{"blocksize":64,"blocksize":64}', "nan": '{"nested_offset":NaN}',
+            "nul": dumps(plain) + "\0", "long": dumps(plain) + " " * 5000, "deep": '{"shape":[[[[1]]]]}', "utf8": b'{"quant_type":"\xff"}'}
+    write_all("quant_state", good | bad)
+
+
 # --- pickle, zip ---------------------------------------------------------------------------------------
 
 
@@ -542,6 +559,8 @@ JSON_WORDS = ["{", "}", "[", "]", ":", ",", '""', "null", "true", "-1", "1e999",
 MANIFEST_WORDS = ['"files":', '"tensors":', '"offsets":', '"shape":', '"dtype":', '"crc32c":', '"path":', '"model":', '"optim":', *JSON_WORDS]
 WORDS = {
     "safetensors": ['"dtype":', '"shape":', '"data_offsets":', '"__metadata__":', '"F32"', '"BF16"', '"F4"', '"BOOL"', *JSON_WORDS],
+    "quant_state": ['"quant_type":', '"nf4"', '"blocksize":64', '"dtype":', '"bfloat16"', '"shape":', '"nested_blocksize":256', '"nested_dtype":"float32"',
+                    '"nested_offset":', *JSON_WORDS],
     "index": ['"weight_map":', '"metadata":', "../", *JSON_WORDS],
     "pickle": ["ctorch._utils\n_rebuild_tensor_v2\n", "ccollections\nOrderedDict\n", "ctorch\nFloatStorage\n", "storage", "\x80\x02", "\x8a\x08",
                "\x95", "\x93", "(", "t", "Q", "R", "u", "}", "h\0", "q\0", "."],
@@ -581,6 +600,6 @@ def make_dictionaries():
 
 
 if __name__ == "__main__":
-    for make in (make_safetensors, make_index, make_pickles, make_tokenizer_json, make_tokenizer_model, make_yaml, make_jsonl,
+    for make in (make_safetensors, make_index, make_quant_state, make_pickles, make_tokenizer_json, make_tokenizer_model, make_yaml, make_jsonl,
                  make_manifests, make_caches, make_mlflow, make_http, make_s3, make_dictionaries):
         make()

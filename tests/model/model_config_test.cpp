@@ -86,7 +86,17 @@ TEST(HfConfig, RefusesByKeyWhatItCannotCompute) {
       {R"({"hidden_act": "gelu"})", "hidden_act is \"gelu\""},
       {R"({"layer_types": ["full_attention", "sliding_attention"]})",
        "layer_types holds \"sliding"},
-      {R"({"quantization_config": {"bits": 4}})", "quantization_config is set"},
+      {R"({"quantization_config": 4})", "quantization_config is 4, must be an object"},
+      {R"({"quantization_config": {"bits": 4}})", "quantization_config.load_in_4bit is not true"},
+      {R"({"quantization_config": {"quant_method": "gptq", "bits": 4}})",
+       "quantization_config.quant_method is \"gptq\""},
+      {R"({"quantization_config": {"load_in_8bit": true, "load_in_4bit": true}})",
+       "quantization_config.load_in_8bit is true"},
+      {R"({"quantization_config": {"load_in_4bit": true}})",
+       "quantization_config.bnb_4bit_quant_type is \"fp4\""},
+      {R"({"quantization_config": {"load_in_4bit": true, "bnb_4bit_quant_type": "nf4",
+           "bnb_4bit_quant_storage": "bfloat16"}})",
+       "quantization_config.bnb_4bit_quant_storage is \"bfloat16\""},
       {R"({"model_type": "mistral"})", "model_type is \"mistral\""},
       {R"({"rope_scaling": {"rope_type": "yarn", "factor": 4}})",
        "rope_scaling.rope_type is \"yarn\""},
@@ -107,6 +117,18 @@ TEST(HfConfig, RefusesByKeyWhatItCannotCompute) {
     json.update(parse_json(change, "change"));
     EXPECT_WMTP_ERROR(read(json), ErrorKind::config, fact);
   }
+}
+
+TEST(HfConfig, SaysThatWeightsAreStoredInNf4) {
+  Json json = llama_json();
+  EXPECT_FALSE(parse_hf_config(json, "x").stored_nf4);
+  json["quantization_config"] = {{"load_in_4bit", true}, {"bnb_4bit_quant_type", "nf4"}};
+  EXPECT_TRUE(parse_hf_config(json, "x").stored_nf4);  // as transformers before 4.32 wrote it
+  json["quantization_config"].update({{"quant_method", "bitsandbytes"},
+                                      {"load_in_8bit", false},
+                                      {"bnb_4bit_quant_storage", "uint8"},
+                                      {"bnb_4bit_use_double_quant", true}});
+  EXPECT_TRUE(parse_hf_config(json, "x").stored_nf4);
 }
 
 TEST(HfConfig, ReadsHeadsInBothForms) {

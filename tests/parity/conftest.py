@@ -1,4 +1,5 @@
 import pytest
+from bitsandbytes_oracle import Oracle
 from model_cases import make_model, random_rows, write_rows
 from vectors import VECTORS_BINARY, Vectors
 
@@ -12,6 +13,14 @@ def ask():
     yield vectors
     vectors.process.stdin.close()
     assert vectors.process.wait(timeout=60) == 0
+
+
+@pytest.fixture(scope="session")
+def bnb():
+    """bitsandbytes, in a process of its own."""
+    oracle = Oracle()
+    yield oracle
+    oracle.close()
 
 
 @pytest.fixture

@@ -39,11 +39,11 @@ def _hold(errors, bounds, what, frame):
     assert error <= bound, f"{what}: an error of {error:.6g} where {bound:.6g} is allowed"
 
 
-def through_a_model(blocks=3, double=False, adapters=False):
+def through_a_model(blocks=3, double=False, adapters=False, width=32, mlp=48):
     """How far apart, relatively, two programs may be in what has gone through one of the small models of these tests
-    (width 32, 48 in the MLP, 96 tokens): 8 u sqrt(n), as in tests/model/model_run.h, n being the additions of the sums
-    on the way through the model and back in both programs, twice as many with adapters beside the projections."""
-    block = 5 * 32 + 2 * 32 + 48
+    (96 tokens): 8 u sqrt(n), as in tests/model/model_run.h, n being the additions of the sums on the way through the
+    model and back in both programs, twice as many with adapters beside the projections."""
+    block = 7 * width + mlp
     additions = 2 * 2 * (blocks * block * (2 if adapters else 1) + 96)
     return 8 * 2 ** (-53 if double else -24) * math.sqrt(additions)
 

@@ -7,6 +7,14 @@
 #include "wmtp/core/error.h"
 
 namespace wmtp::config {
+namespace {
+
+// A critic's backbone may be a model of its own.
+bool trains_value_backbone(const Config& config) {
+  return config.experiment.stage == Stage::critic && config.models.value_model.path;
+}
+
+}  // namespace
 
 std::int64_t accumulation_steps(const Config& config, int world_size) {
   const Training& training = config.training;
@@ -29,9 +37,13 @@ ComputeDTypes compute_dtypes(const Fsdp& fsdp) {
 }
 
 Quantize base_quantize(const Config& config) {
-  const bool own_backbone =
-      config.experiment.stage == Stage::critic && config.models.value_model.path;
-  return own_backbone ? config.models.value_model.quantize : config.models.policy.quantize;
+  return trains_value_backbone(config) ? config.models.value_model.quantize
+                                       : config.models.policy.quantize;
+}
+
+std::optional<DType> base_dtype(const Config& config) {
+  return trains_value_backbone(config) ? config.models.value_model.dtype
+                                       : config.models.policy.dtype;
 }
 
 bool saves_trained_only(const Config& config) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,8 @@ ComputeDTypes compute_dtypes(const Fsdp& fsdp);  // mixed_precision, refined by 
 // Of the base a run trains upon: models.value_model.quantize where a critic has a backbone of its
 // own, else models.policy.quantize.
 Quantize base_quantize(const Config& config);
+// What its frozen weights are stored in; nothing: what they are computed with.
+std::optional<DType> base_dtype(const Config& config);
 // save_lora_only, or a base in NF4, which is quantised again from its folder.
 bool saves_trained_only(const Config& config);
 

@@ -1,5 +1,6 @@
 #include "wmtp/exports/exporter.h"
 
+#include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,6 +30,17 @@ ExportSpec checked(ExportSpec spec) {
 
 }  // namespace
 
+std::string nf4_text(const ExportReport& report) {
+  if (!report.nf4_base) return "";
+  if (!report.nf4_distance)
+    return "; from a base in NF4, of which no unquantised weights are at hand to compare with";
+  return fmt::format(
+      "; from a base in NF4: its {} weights are at most {:.3g}, in the root mean square {:.3g}, "
+      "from "
+      "those of the unquantised base",
+      report.nf4_distance->num_weights(), report.nf4_distance->max(), report.nf4_distance->rms());
+}
+
 Exporter::Exporter(ExportSpec spec)
     : spec_(checked(std::move(spec))),
       plan_(plan_export(spec_)),
@@ -37,8 +49,11 @@ Exporter::Exporter(ExportSpec spec)
   for (std::size_t i = 0; i < plan_.tensors.size(); ++i)
     by_name_.emplace(plan_.tensors[i].param.name, i);
   if (spec_.lora && spec_.format != ExportFormat::peft)
-    merger_.emplace(spec_.config, *spec_.lora,
-                    [this](const std::string& name, const Tensor& whole) { put(name, whole); });
+    merger_.emplace(
+        spec_.config, *spec_.lora,
+        AdapterMerger::Calls{[this](const std::string& name) { return unquantized(name); },
+                             [this](const std::string& name, const Tensor& whole,
+                                    const Tensor& wanted) { put(name, whole, wanted); }});
   open_files();
 }
 
@@ -84,13 +99,23 @@ void Exporter::take(const std::string& name, const Tensor& whole) noexcept {
     if (merger_)
       merger_->take(name, whole);
     else
-      put(name, whole);
+      put(name, whole, unquantized(name));
   } catch (...) {
     failure_ = std::current_exception();
   }
 }
 
-void Exporter::put(const std::string& name, const Tensor& whole) {
+Tensor Exporter::unquantized(const std::string& name) const {
+  const auto at = by_name_.find(name);
+  if (!spec_.unquantized || at == by_name_.end() || !spec_.unquantized->names.contains(name))
+    return {};
+  const layout::ParamSpec& param = plan_.tensors[at->second].param;
+  const Tensor values = at::empty(param.shape, at::kFloat);
+  spec_.unquantized->fill(param, 0, values.view({-1}));
+  return values;
+}
+
+void Exporter::put(const std::string& name, const Tensor& whole, const Tensor& wanted) {
   const auto at = by_name_.find(name);
   if (at == by_name_.end()) return;
   const PlannedTensor& planned = plan_.tensors[at->second];
@@ -100,6 +125,7 @@ void Exporter::put(const std::string& name, const Tensor& whole) {
   const auto bytes = weights::bytes_of(values);
   checksums_[at->second] = crc32c(bytes);
   sinks_[planned.file]->put(planned.stored_name, bytes);
+  if (wanted.defined()) distance_.add(values, wanted);
 }
 
 ExportReport Exporter::finish(const ExportReference& reference) {
@@ -109,6 +135,8 @@ ExportReport Exporter::finish(const ExportReference& reference) {
   ExportReport report;
   report.num_tensors = plan_.tensors.size();
   report.bytes = plan_.bytes();
+  report.nf4_base = spec_.nf4_base && spec_.format != ExportFormat::peft;
+  if (distance_.num_weights() > 0) report.nf4_distance = distance_;
   if (spec_.verify) {
     report.logit_difference = verify_export({folder_.path(), spec_, plan_, checksums_}, reference);
     report.verified = true;

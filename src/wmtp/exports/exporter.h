@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "wmtp/exports/merger.h"
+#include "wmtp/exports/nf4_distance.h"
 #include "wmtp/exports/plan.h"
 #include "wmtp/exports/probe.h"
 #include "wmtp/parallel/unit_state.h"
@@ -30,8 +31,14 @@ struct ExportReport {
   std::size_t num_tensors = 0;
   std::uint64_t bytes = 0;  // of tensors
   bool verified = false;
-  std::optional<double> logit_difference;  // of the probe, over the largest logit
+  std::optional<double> logit_difference;   // of the probe, over the largest logit
+  bool nf4_base = false;                    // whole weights were written from a base in NF4
+  std::optional<Nf4Distance> nf4_distance;  // of those to what spec.unquantized would have given
 };
+
+// "; from a base in NF4: ..." with the distance, or that there is nothing to compare with; empty
+// for other bases.
+std::string nf4_text(const ExportReport& report);
 
 // What the export is held against once it has been read back.
 struct ExportReference {
@@ -63,7 +70,8 @@ class Exporter {
 
  private:
   void open_files();
-  void put(const std::string& name, const Tensor& whole);
+  void put(const std::string& name, const Tensor& whole, const Tensor& wanted = {});
+  Tensor unquantized(const std::string& name) const;  // undefined: `name` is not compared
 
   ExportSpec spec_;
   ExportPlan plan_;
@@ -72,6 +80,7 @@ class Exporter {
   std::map<std::string, std::size_t, std::less<>> by_name_;  // wmtp's name -> plan_.tensors
   std::vector<std::uint32_t> checksums_;                     // parallel to plan_.tensors
   std::optional<AdapterMerger> merger_;
+  Nf4Distance distance_;
   std::exception_ptr failure_;
 };
 

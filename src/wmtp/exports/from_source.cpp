@@ -67,6 +67,8 @@ ExportReport export_source(const models::ModelSource& source, ExportSpec spec, b
   spec.config = source.config;
   spec.lora = source.lora;
   spec.value_head = source.value_head;
+  spec.unquantized = source.unquantized;
+  spec.nf4_base = source.unquantized || source.stored_nf4;
   spec.tokenizer_folder = source.tokenizer_folder;
   spec.generation_config = source.generation_config;
   models::resolve_token_ids(spec.config, spec.generation_config, tokenizer_of(source).get());

@@ -13,9 +13,14 @@ namespace wmtp::exports {
 
 class AdapterMerger {
  public:
-  // `put` gets the weights of the model, those with an adapter merged in fp32.
-  using Put = std::function<void(const std::string& name, const Tensor& whole)>;
-  AdapterMerger(const model::ModelConfig& config, const model::LoraConfig& lora, Put put);
+  struct Calls {
+    // The base's weight that is to be compared with, undefined where none is.
+    std::function<Tensor(const std::string& name)> unquantized;
+    // Gets the weights of the model, those with an adapter merged in fp32, and the same of what
+    // `unquantized` gave.
+    std::function<void(const std::string& name, const Tensor& whole, const Tensor& wanted)> put;
+  };
+  AdapterMerger(const model::ModelConfig& config, const model::LoraConfig& lora, Calls calls);
 
   void take(const std::string& name, const Tensor& whole);
 
@@ -25,7 +30,7 @@ class AdapterMerger {
     bool complete() const { return weight.defined() && a.defined() && b.defined(); }
   };
   model::LoraConfig lora_;
-  Put put_;
+  Calls calls_;
   std::map<std::string, Parts, std::less<>> waiting_;  // by module, adapted ones only
 };
 

@@ -14,6 +14,7 @@
 #include "wmtp/model/lora.h"
 #include "wmtp/model/model_config.h"
 #include "wmtp/model/weight_names.h"
+#include "wmtp/models/unquantized.h"
 #include "wmtp/tensor/dtype.h"
 
 namespace wmtp::exports {
@@ -48,7 +49,11 @@ struct ExportSpec {
   std::filesystem::path generation_config;
   std::string base_model;             // as it was named; peft: base_model_name_or_path of a preset
   std::filesystem::path base_folder;  // peft: where the base lies (base_name.h); empty: a preset
-  std::string model_name;             // the <model> of the run's checkpoints; empty: not known
+  // Of a base in NF4: what the written weights are compared with. Without it such a base has no
+  // other form (`nf4_base`).
+  std::optional<models::Unquantized> unquantized;
+  bool nf4_base = false;
+  std::string model_name;  // the <model> of the run's checkpoints; empty: not known
   std::int64_t total_steps = 0, start_batch_index = 0;  // pt
   ModelCard card;
 };

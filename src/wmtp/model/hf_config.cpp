@@ -26,10 +26,37 @@ void refuse_other_computations(const JsonFields& fields) {
         fields.refuse("layer_types",
                       fmt::format("holds {}; wmtp supports full_attention", type.dump()));
   }
-  if (fields.has("quantization_config"))
-    fields.refuse("quantization_config", "is set; wmtp reads unquantised weights only");
   if (const auto dropout = fields.number("attention_dropout"); dropout && *dropout > 0)
     log::warn("model", "{}: attention_dropout {} is ignored", fields.origin(), *dropout);
+}
+
+constexpr const char* kUnquantisedHint =
+    "name the model it was made from; training quantises that itself (models.policy.quantize: nf4)";
+
+// Whether weights are stored in 4 bits as bitsandbytes does it. Everything else that is quantised
+// is refused; the tensors say the rest (weights/bitsandbytes).
+bool read_quantisation(const JsonFields& fields) {
+  const auto found = fields.object("quantization_config");
+  if (!found) return false;
+  const std::string method = found->text("quant_method").value_or("bitsandbytes");
+  if (method != "bitsandbytes")
+    found->refuse("quant_method",
+                  fmt::format("is \"{:.40}\"; wmtp reads NF4 of bitsandbytes", method),
+                  kUnquantisedHint);
+  if (found->boolean("load_in_8bit").value_or(false))
+    found->refuse("load_in_8bit", "is true; wmtp reads NF4 of bitsandbytes", kUnquantisedHint);
+  if (!found->boolean("load_in_4bit").value_or(false))
+    found->refuse("load_in_4bit", "is not true; wmtp reads NF4 of bitsandbytes", kUnquantisedHint);
+  struct Demand {
+    const char *key, *wanted, *otherwise;  // `otherwise`: what transformers takes without the key
+  };
+  for (const Demand& demand : {Demand{"bnb_4bit_quant_type", "nf4", "fp4"},
+                               Demand{"bnb_4bit_quant_storage", "uint8", "uint8"}})
+    if (const std::string value = found->text(demand.key).value_or(demand.otherwise);
+        value != demand.wanted)
+      found->refuse(demand.key, fmt::format("is \"{:.40}\"; wmtp reads {}", value, demand.wanted),
+                    kUnquantisedHint);
+  return true;
 }
 
 Llama3Scaling read_llama3(const JsonFields& rope, const JsonFields& top,
@@ -154,6 +181,7 @@ HfConfig parse_hf_config(const Json& json, std::string_view origin) {
   ModelConfig& config = result.model;
   config.architecture = read_architecture(fields);
   refuse_other_computations(fields);
+  result.stored_nf4 = read_quantisation(fields);
   read_sizes(fields, config);
   config.rope = read_rope(fields, config.max_positions);
   read_ids(fields, config);

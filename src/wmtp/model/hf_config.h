@@ -21,10 +21,12 @@ struct ExportExtras {
 struct HfConfig {
   ModelConfig model;
   ExportExtras extras;
+  bool stored_nf4 = false;  // quantization_config: weights in 4 bits, as bitsandbytes stores them
 };
 
 // Refuses (Error config) by key name what wmtp cannot compute: biases, other activations, sliding
-// windows, other RoPE types, quantisation, unknown model types. Unknown keys are ignored.
+// windows, other RoPE types, other quantisation than NF4 of bitsandbytes, unknown model types.
+// Unknown keys are ignored.
 HfConfig parse_hf_config(const Json& json, std::string_view origin);
 HfConfig read_hf_config(const std::filesystem::path& path);
 

@@ -76,18 +76,39 @@ void apply_params(const config::PolicyModel& policy, model::ModelConfig& shape) 
   }
 }
 
+constexpr std::string_view kHeads = "model.extra_heads.";
+
+// The parameter of the last layer that a head's is copied from.
+layout::ParamSpec copied_param(const layout::ParamSpec& param, const std::string& last) {
+  layout::ParamSpec copied = param;
+  copied.name = last + param.name.substr(param.name.find('.', kHeads.size()) + 1);
+  return copied;
+}
+
+std::string last_layer(const ModelSource& source) {
+  return fmt::format("model.layers.{}.", source.config.num_layers() - 1);
+}
+
 // A model given more heads than its files have: where their weights come from.
 parallel::ReadParam with_heads(const ModelSource& source, const model::ModelConfig& shape,
                                config::AddHeads how, std::uint64_t seed) {
-  const std::string last = fmt::format("model.layers.{}.", source.config.num_layers() - 1);
-  return [fill = source.fill, last, how, seed, std = shape.initializer_range](
+  return [fill = source.fill, last = last_layer(source), how, seed, std = shape.initializer_range](
              const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
-    constexpr std::string_view kHeads = "model.extra_heads.";
     if (!param.name.starts_with(kHeads)) return fill(param, begin, out);
     if (how == config::AddHeads::random) return model::random_init(param, seed, std, begin, out);
-    layout::ParamSpec copied = param;
-    copied.name = last + param.name.substr(param.name.find('.', kHeads.size()) + 1);
-    fill(copied, begin, out);
+    fill(copied_param(param, last), begin, out);
+  };
+}
+
+// The same of what is stored in 4 bits.
+parallel::ReadNf4 nf4_with_heads(const ModelSource& source, config::AddHeads how) {
+  if (!source.stored_nf4) return {};
+  return [stored = source.stored_nf4, last = last_layer(source), how](
+             const layout::ParamSpec& param, std::int64_t begin,
+             std::int64_t count) -> std::optional<kernels::Nf4Weights> {
+    if (!param.name.starts_with(kHeads)) return stored(param, begin, count);
+    if (how == config::AddHeads::random) return std::nullopt;
+    return stored(copied_param(param, last), begin, count);
   };
 }
 
@@ -123,6 +144,7 @@ BaseSource policy_source(const config::Config& config, const weights::Environmen
       return random_fingerprint(shape, fmt::format("drawn from {}", seed));
     };
   } else if (shape.n_future != source.config.n_future) {
+    source.stored_nf4 = nf4_with_heads(source, policy.add_heads);
     source.fill = with_heads(source, shape, policy.add_heads, seed);
     source.fingerprint = [shape, seed, how = config::name_of(policy.add_heads),
                           files = source.fingerprint] {

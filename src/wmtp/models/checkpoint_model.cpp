@@ -6,12 +6,14 @@
 #include <mutex>
 
 #include "wmtp/checkpoint/load/reader.h"
+#include "wmtp/config/derived.h"
 #include "wmtp/core/error.h"
 #include "wmtp/model/hf_config.h"
 #include "wmtp/model/presets.h"
 #include "wmtp/models/base_fingerprint.h"
 #include "wmtp/models/base_source.h"
 #include "wmtp/models/lora_settings.h"
+#include "wmtp/models/nf4/quantized_base.h"
 #include "wmtp/models/read_elements.h"
 #include "wmtp/models/remote/file_systems.h"
 #include "wmtp/models/remote/model_copy.h"
@@ -68,12 +70,11 @@ class CheckpointWeights final : public weights::WeightSource {
   std::vector<weights::StoredTensor> tensors_;
 };
 
-// Parameters that a function fills in, as fp32 tensors.
+// Parameters that functions fill in, as fp32 tensors.
 class FilledWeights final : public weights::WeightSource {
  public:
-  FilledWeights(const std::vector<layout::UnitSpec>& units, parallel::ReadParam fill,
-                std::string origin)
-      : fill_(std::move(fill)), origin_(std::move(origin)) {
+  FilledWeights(const std::vector<layout::UnitSpec>& units, QuantizedBase base, std::string origin)
+      : base_(std::move(base)), origin_(std::move(origin)) {
     for (const layout::UnitSpec& unit : units)
       params_.insert(params_.end(), unit.params.begin(), unit.params.end());
     std::sort(params_.begin(), params_.end(),
@@ -90,16 +91,26 @@ class FilledWeights final : public weights::WeightSource {
   using WeightSource::read;
   std::span<const weights::StoredTensor> tensors() const override { return tensors_; }
   void read(const weights::StoredTensor& tensor, std::int64_t begin, Tensor dst) const override {
-    const auto at = std::lower_bound(params_.begin(), params_.end(), tensor.name,
-                                     [](const auto& p, const auto& name) { return p.name < name; });
-    fill_(*at, begin, dst);
+    base_.fill(param(tensor), begin, dst);
+  }
+  std::optional<kernels::Nf4Weights> read_nf4(const weights::StoredTensor& tensor,
+                                              std::int64_t begin,
+                                              std::int64_t count) const override {
+    return base_.stored_nf4 ? base_.stored_nf4(param(tensor), begin, count) : std::nullopt;
+  }
+  bool has_nf4(const weights::StoredTensor& tensor) const override {
+    return base_.nf4_names.contains(tensor.name);
   }
   std::string file_of(const weights::StoredTensor&) const override { return origin_; }
 
  private:
-  parallel::ReadParam fill_;
+  const layout::ParamSpec& param(const weights::StoredTensor& tensor) const {
+    return params_[static_cast<std::size_t>(&tensor - tensors_.data())];
+  }
+
+  QuantizedBase base_;
   std::string origin_;
-  std::vector<layout::ParamSpec> params_;
+  std::vector<layout::ParamSpec> params_;  // parallel to tensors_
   std::vector<weights::StoredTensor> tensors_;
 };
 
@@ -155,8 +166,20 @@ struct BaseSearch {
   const std::string& base_model;  // empty: what the run's configuration names
 };
 
+// The base's weights as the run had them. What is quantised was rounded before to the dtype that
+// frozen weights are stored in, fp32 on CPUs where the configuration names none.
+QuantizedBase base_weights(const ModelSource& base, const config::Config& config,
+                           OpenedModel& opened) {
+  std::vector<layout::UnitSpec> units = units_of(opened);
+  if (config::base_quantize(config) == config::Quantize::none) return stored_base(base, units);
+  model::quantize_projections(units);
+  opened.unquantized = unquantized_weights(base, units);
+  const auto dtype = config::base_dtype(config);
+  return quantized_base(base, units, dtype ? dtype_from_name(config::name_of(*dtype)) : kFloat32);
+}
+
 // The frozen base that a LoRA-only checkpoint leaves out, as the run had it.
-std::unique_ptr<weights::WeightSource> base_of(const OpenedModel& opened, config::Config config,
+std::unique_ptr<weights::WeightSource> base_of(OpenedModel& opened, config::Config config,
                                                const std::string& fingerprint,
                                                const BaseSearch& search) {
   config::ModelLocation& place = base_place(config);
@@ -171,8 +194,8 @@ std::unique_ptr<weights::WeightSource> base_of(const OpenedModel& opened, config
                       "name the base with --base-model or, of a frozen model, base_model_path");
   }
   require_fingerprint(opened, fingerprint, place.text, base->source.fingerprint());
-  return std::make_unique<FilledWeights>(model::model_units(opened.config), base->source.fill,
-                                         place.text);
+  return std::make_unique<FilledWeights>(model::model_units(opened.config),
+                                         base_weights(base->source, config, opened), place.text);
 }
 
 // The model that the run started from, where it still is.

@@ -42,6 +42,13 @@ ModelSource merged_source(const ModelSource& source) {
   if (!source.lora) return source;
   ModelSource merged = source;
   merged.lora.reset();
+  if (source.stored_nf4)
+    merged.stored_nf4 = [stored = source.stored_nf4, adapters = adapters_of(source)](
+                            const layout::ParamSpec& param, std::int64_t begin,
+                            std::int64_t count) -> std::optional<kernels::Nf4Weights> {
+      if (adapters.contains(param.name)) return std::nullopt;
+      return stored(param, begin, count);
+    };
   merged.fill = [fill = source.fill, adapters = adapters_of(source)](
                     const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
     const auto found = adapters.find(param.name);

@@ -3,6 +3,8 @@
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "wmtp/core/error.h"
 #include "wmtp/model/init_weights.h"
 #include "wmtp/model/presets.h"
@@ -52,6 +54,18 @@ parallel::ReadParam reader_of(std::shared_ptr<const weights::WeightSource> weigh
   };
 }
 
+parallel::ReadNf4 nf4_reader_of(std::shared_ptr<const weights::WeightSource> weights) {
+  const auto has_nf4 = [&](const weights::StoredTensor& tensor) {
+    return weights->has_nf4(tensor);
+  };
+  if (!std::ranges::any_of(weights->tensors(), has_nf4)) return {};
+  return [weights = std::move(weights)](const layout::ParamSpec& param, std::int64_t begin,
+                                        std::int64_t count) -> std::optional<kernels::Nf4Weights> {
+    const weights::StoredTensor* stored = weights->find(param.name);
+    return stored ? weights->read_nf4(*stored, begin, count) : std::nullopt;
+  };
+}
+
 DType embedding_dtype(const weights::WeightSource& weights) {
   const auto* stored = weights.find("model.embed_tokens.weight");
   return stored ? weights::to_dtype(stored->dtype).value_or(kFloat32) : kFloat32;
@@ -94,6 +108,13 @@ void apply_adapter(ModelSource& source, const std::filesystem::path& folder) {
                     const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
     (weights->find(param.name) ? over : base)(param, begin, out);
   };
+  if (source.stored_nf4)
+    source.stored_nf4 = [base = source.stored_nf4, weights](
+                            const layout::ParamSpec& param, std::int64_t begin,
+                            std::int64_t count) -> std::optional<kernels::Nf4Weights> {
+      if (weights->find(param.name)) return std::nullopt;
+      return base(param, begin, count);
+    };
   source.fingerprint = fingerprint_of(source, {});
 }
 
@@ -115,9 +136,12 @@ ModelSource open_model_source(const std::string& name, const weights::Environmen
   source.read_from = opened.read_from;
   source.step = opened.step;
   source.changes_base = opened.changes_base;
+  source.unquantized = opened.unquantized;
   source.exact_dtype = exact_dtype(opened);
   source.stored_dtype = embedding_dtype(*opened.folder.weights);
-  source.fill = reader_of(std::move(opened.folder.weights));
+  const std::shared_ptr<const weights::WeightSource> weights = std::move(opened.folder.weights);
+  source.fill = reader_of(weights);
+  source.stored_nf4 = nf4_reader_of(weights);
   source.fingerprint = fingerprint_of(source, opened.fingerprint);
   return source;
 }

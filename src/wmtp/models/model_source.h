@@ -11,6 +11,7 @@
 #include "wmtp/model/lora.h"
 #include "wmtp/model/model_config.h"
 #include "wmtp/model/weight_names.h"
+#include "wmtp/models/unquantized.h"
 #include "wmtp/parallel/unit_state.h"
 #include "wmtp/weights/model_folder.h"
 
@@ -21,11 +22,15 @@ struct ModelSource {
   // OWNS the open files. Reads only the elements asked for, converted to the dtype of `out`, which
   // may lie on any device. Also serves as model::LocalWeights::ReadParam. THREADS: any.
   parallel::ReadParam fill;
+  // Parameters that are in NF4 there and have nothing built into them: of folders that
+  // bitsandbytes wrote, and of checkpoints upon a base in NF4. Empty: there are none. THREADS: any.
+  parallel::ReadNf4 stored_nf4;
   std::filesystem::path tokenizer_folder;   // empty: a preset has none
   std::filesystem::path generation_config;  // as in OpenedModel
   // What the model has besides its own parameters; `fill` knows those tensors too.
   std::optional<model::LoraConfig> lora;
   std::optional<model::ValueHeadType> value_head;
+  std::optional<Unquantized> unquantized;        // as in OpenedModel
   std::vector<std::filesystem::path> read_from;  // itself, then its base; a preset has none
   std::optional<std::int64_t> step;  // optimizer steps, of a checkpoint or an export that tells
   std::string base_model;            // of an adapter: its base, as it was named; else empty

@@ -13,6 +13,7 @@
 #include "wmtp/models/remote/model_copy.h"
 #include "wmtp/models/run_paths.h"
 #include "wmtp/models/token_ids.h"
+#include "wmtp/weights/bitsandbytes/nf4_source.h"
 #include "wmtp/weights/peft_config.h"
 #include "wmtp/weights/weight_check.h"
 
@@ -29,11 +30,24 @@ std::optional<std::int64_t> embedding_rows(const weights::ModelFolder& folder) {
   return std::nullopt;
 }
 
+// Weights in 4 bits become weights. `said`: the configuration says that there are some.
+void take_nf4_back(weights::ModelFolder& folder, bool said) {
+  const std::size_t num_stored = folder.weights->tensors().size();
+  folder.weights = weights::decode_bitsandbytes(std::move(folder.weights));
+  if (said && folder.weights->tensors().size() == num_stored)
+    throw Error(ErrorKind::config, "model",
+                fmt::format("{}: quantization_config says NF4, and no weight of the folder is "
+                            "stored so",
+                            folder.config_file.string()),
+                "if its weights are whole, take quantization_config out");
+}
+
 void read_hf(OpenedModel& opened) {
   const model::HfConfig read = model::read_hf_config(opened.folder.config_file);
   opened.config = read.model;
   opened.value_head = read.extras.value_head;
   if (!opened.has_weights()) return;
+  take_nf4_back(opened.folder, read.stored_nf4);
   if (!read.extras.mtp_file.empty()) weights::add_weights_file(opened.folder, read.extras.mtp_file);
   if (!read.extras.value_head) return;
   const auto unit = model::value_head_unit(*read.extras.value_head, opened.config.dim);

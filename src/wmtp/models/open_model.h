@@ -9,6 +9,7 @@
 #include "wmtp/model/lora.h"
 #include "wmtp/model/model_config.h"
 #include "wmtp/model/weight_names.h"
+#include "wmtp/models/unquantized.h"
 #include "wmtp/weights/model_folder.h"
 
 namespace wmtp::models {
@@ -20,6 +21,8 @@ struct OpenedModel {
   std::string base_model;                 // of an adapter: its base, as it was named; else empty
   // The file of the adapters also replaces weights of the base (extra heads trained whole).
   bool changes_base = false;
+  // Of a checkpoint upon a base in NF4, whose weights are those of the run.
+  std::optional<Unquantized> unquantized;
   weights::ModelFolder folder;  // weights under wmtp's names, half-split rows
   // generation_config.json of the folder or, of an adapter or a checkpoint, of the base; empty:
   // none

@@ -4,6 +4,7 @@
 #include "wmtp/exports/exporter.h"
 #include "wmtp/models/export_mark.h"
 #include "wmtp/models/model_name.h"
+#include "wmtp/models/nf4/quantized_base.h"
 #include "wmtp/run/plan/from_config.h"
 
 namespace wmtp::run {
@@ -31,6 +32,27 @@ std::optional<exports::ExportFormat> format_of(const config::Config& config,
   return adapters_only ? exports::ExportFormat::peft : exports::ExportFormat::hf;
 }
 
+// The base without adapters, as functions that exports and merging take.
+models::ModelSource base_of(const ModelPlan& policy) {
+  models::ModelSource base;
+  base.fill = policy.fill;
+  base.stored_nf4 = policy.stored_nf4;
+  return base;
+}
+
+models::Unquantized unquantized_base(const ModelPlan& policy) {
+  return models::unquantized_weights(base_of(policy), training::trainable_units(policy.assemble));
+}
+
+// The base's weights as the run has them, for adapters to be tried upon.
+parallel::ReadParam base_fill(const ModelPlan& policy) {
+  if (!policy.assemble.quantize) return policy.fill;
+  const parallel::ParallelOptions& parallel = policy.assemble.parallel;
+  return models::quantized_base(base_of(policy), training::trainable_units(policy.assemble),
+                                parallel.frozen_dtype.value_or(parallel.param_dtype))
+      .fill;
+}
+
 exports::ExportSpec spec_of(Trainer& trainer, exports::ExportFormat format,
                             const std::string& configuration) {
   const config::Config& config = trainer.config();
@@ -49,6 +71,8 @@ exports::ExportSpec spec_of(Trainer& trainer, exports::ExportFormat format,
   spec.generation_config = policy.generation_config;
   spec.base_model = policy.base_model;
   spec.base_folder = policy.base_folder;
+  if (policy.assemble.quantize) spec.unquantized = unquantized_base(policy);
+  spec.nf4_base = policy.assemble.quantize || policy.stored_nf4;
   spec.model_name = models::model_name(config);
   spec.total_steps = trainer.state().step;
   spec.card.source = config.runtime.run_dir.string();
@@ -74,8 +98,7 @@ exports::ExportReference reference_of(Trainer& trainer) {
   model.runtime().begin_evaluation(/*kind=*/3);
   reference.logits = exports::probe_logits(model.reader(), model.inv_freq());
   reference.computed_in = trainer.plan().assemble.parallel.param_dtype;
-  // Adapters upon a base in NF4 cannot be tried upon the base's files.
-  if (!trainer.plan().assemble.quantize) reference.base = trainer.plan().fill;
+  reference.base = base_fill(trainer.plan());
   return reference;
 }
 
@@ -103,9 +126,9 @@ std::optional<std::filesystem::path> export_final(Trainer& trainer,
       });
   if (writes) {
     const exports::ExportReport report = exporter->finish(reference);
-    log::info("train", "final: {} tensors, {:.1f} MB in {}; its logits are {:.1g} off the run's",
+    log::info("train", "final: {} tensors, {:.1f} MB in {}; its logits are {:.1g} off the run's{}",
               report.num_tensors, static_cast<double>(report.bytes) / 1e6, report.folder.string(),
-              report.logit_difference.value_or(0));
+              report.logit_difference.value_or(0), exports::nf4_text(report));
   }
   session.gather_group().barrier("final");
   return spec.out;

@@ -101,11 +101,11 @@ void Trainer::resume(const std::string& base_fingerprint) {
   auto found = find_state({config_, models::model_name(config_), options_.run_id, options_.start_id,
                            options_.allow_fresh_start, options_.offline},
                           session_);
-  if (!found) return model_->runtime().fill(plan_.fill);
+  if (!found) return model_->runtime().fill(plan_.fill, plan_.stored_nf4);
   Resumption resumption{found->name, found->state.layout.world_size, {}};
   resumption.config_changes = require_same_run(
       *found, resolved_, context_.rank == 0 ? base_fingerprint : "", context_.environment);
-  restore(*found, *model_, stage_.ema(), plan_.fill);
+  restore(*found, *model_, stage_.ema(), {plan_.fill, plan_.stored_nf4});
   state_ = found->state.train;
   state_.cursor = data::continue_from(found->state.train.cursor,
                                       data_.train().cursor_at(state_.cursor.epoch, 0),

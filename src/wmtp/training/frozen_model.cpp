@@ -62,7 +62,7 @@ FrozenModel::FrozenModel(const models::ModelSource& source, const FrozenModelOpt
   if (options.use == Use::values)
     value_.emplace(config_, UnitId(static_cast<int>(1 + config_.num_blocks)), access_, nullptr,
                    ValuePathOptions{.type = *source.value_head});
-  runtime_.fill(source.fill);
+  runtime_.fill(source.fill, source.stored_nf4);
 }
 
 Tensor FrozenModel::next_token_nll(const DeviceBatch& batch) {

@@ -56,6 +56,20 @@ class DerivedSource final : public WeightSource {
     return from.inner->file_of(*from.stored);
   }
 
+  // Rows in another order have other blocks.
+  std::optional<kernels::Nf4Weights> read_nf4(const StoredTensor& tensor,
+                                              std::int64_t element_begin,
+                                              std::int64_t count) const override {
+    const Entry& from = entry(tensor);
+    if (from.interleaved_head_dim > 0) return std::nullopt;
+    return from.inner->read_nf4(*from.stored, element_begin, count);
+  }
+
+  bool has_nf4(const StoredTensor& tensor) const override {
+    const Entry& from = entry(tensor);
+    return from.interleaved_head_dim == 0 && from.inner->has_nf4(*from.stored);
+  }
+
  private:
   const Entry& entry(const StoredTensor& tensor) const {
     return entries_[static_cast<std::size_t>(&tensor - tensors_.data())];
@@ -93,6 +107,15 @@ void WeightSource::read(std::string_view name, std::int64_t element_begin, Tenso
   if (!tensor)
     throw Error(ErrorKind::config, "checkpoint", fmt::format("there is no tensor {}", name));
   read(*tensor, element_begin, std::move(dst));
+}
+
+std::optional<kernels::Nf4Weights> WeightSource::read_nf4(const StoredTensor&, std::int64_t,
+                                                          std::int64_t) const {
+  return std::nullopt;
+}
+
+bool WeightSource::has_nf4(const StoredTensor&) const {
+  return false;
 }
 
 SafetensorsSource::SafetensorsSource(SafetensorsFile file) {

@@ -2,11 +2,13 @@
 // offers to those who fill weights.
 #pragma once
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "wmtp/kernels/nf4.h"
 #include "wmtp/layout/name_map.h"
 #include "wmtp/tensor/tensor.h"
 #include "wmtp/weights/safetensors.h"
@@ -25,6 +27,13 @@ class WeightSource {
   // file.
   virtual void read(const StoredTensor& tensor, std::int64_t element_begin, Tensor dst) const = 0;
   virtual std::string file_of(const StoredTensor& tensor) const = 0;  // for messages
+  // The same elements as bitsandbytes stored them (bitsandbytes/nf4_source.h); nothing where the
+  // tensor is stored as numbers. Scales count from the tensor's first block. REQUIRES whole blocks:
+  // both ends multiples of 64, or the tensor's.
+  virtual std::optional<kernels::Nf4Weights> read_nf4(const StoredTensor& tensor,
+                                                      std::int64_t element_begin,
+                                                      std::int64_t count) const;
+  virtual bool has_nf4(const StoredTensor& tensor) const;  // whether there is such a form
 
   const StoredTensor* find(std::string_view name) const;  // nullptr: not here
   // By name; Error config when there is no such tensor.

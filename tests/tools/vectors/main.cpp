@@ -18,7 +18,8 @@ vectors::Families all_families() {
   vectors::Families all;
   for (const auto& make :
        {vectors::weighting_families, vectors::rho1_families, vectors::loss_families,
-        vectors::model_families, vectors::float8_families, vectors::optimizer_families})
+        vectors::model_families, vectors::float8_families, vectors::optimizer_families,
+        vectors::quantisation_families})
     all.merge(make());
   return all;
 }

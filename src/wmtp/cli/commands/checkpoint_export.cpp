@@ -32,9 +32,10 @@ std::string place_of_source(const models::ModelSource& source, const ExportFlags
 
 void show_export(const exports::ExportReport& report, const ExportFlags& flags,
                  const models::ModelSource& source, DType dtype, const Session& session) {
-  nlohmann::ordered_json difference = nullptr, step = nullptr;
+  nlohmann::ordered_json difference = nullptr, step = nullptr, distance = nullptr;
   if (report.logit_difference) difference = *report.logit_difference;
   if (source.step) step = *source.step;
+  if (const auto& nf4 = report.nf4_distance) distance = {{"max", nf4->max()}, {"rms", nf4->rms()}};
   if (session.json)
     emit_json("result",
               {{"folder", report.folder.string()},
@@ -46,7 +47,9 @@ void show_export(const exports::ExportReport& report, const ExportFlags& flags,
                {"bytes", report.bytes},
                {"files", report.files},
                {"verified", report.verified},
-               {"logit_difference", difference}},
+               {"logit_difference", difference},
+               {"nf4_base", report.nf4_base},
+               {"nf4_distance", distance}},
               false);
   else if (!session.quiet)
     std::cout << fmt::format(
@@ -87,12 +90,13 @@ void add_common(CLI::App* command, ExportFlags& flags) {
 }  // namespace
 
 std::string written_text(const exports::ExportReport& report) {
-  return fmt::format("{} tensors, {} bytes in {}; {}", report.num_tensors, report.bytes,
+  return fmt::format("{} tensors, {} bytes in {}; {}{}", report.num_tensors, report.bytes,
                      fmt::join(report.files, ", "),
                      !report.verified ? "not verified"
                      : report.logit_difference
                          ? fmt::format("read back, logits within {:.2g}", *report.logit_difference)
-                         : "read back");
+                         : "read back",
+                     exports::nf4_text(report));
 }
 
 void add_dtype_option(CLI::App& command, std::string& dtype, const char* help) {

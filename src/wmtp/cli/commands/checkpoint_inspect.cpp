@@ -45,23 +45,33 @@ std::string tensor_sha256(const WeightSource& source, const StoredTensor& tensor
   return to_hex(hash.finish());
 }
 
+// In the file; of a weight in 4 bits with its scales.
+std::uint64_t stored_bytes(const WeightSource& source, const StoredTensor& tensor) {
+  if (!source.has_nf4(tensor)) return weights::tensor_bytes(tensor.dtype, tensor.shape).value_or(0);
+  const std::int64_t count = weights::numel(tensor.shape), blocks = kernels::nf4_blocks(count);
+  const auto first = source.read_nf4(tensor, 0, std::min(count, kernels::kNf4Block));
+  const bool nested = first && first->scales.nested();
+  return static_cast<std::uint64_t>(
+      kernels::nf4_bytes(count) + (nested ? blocks + 4 * kernels::nf4_groups(blocks) : 4 * blocks));
+}
+
 void show_tensors(const WeightSource& source, const Session& session) {
   for (const StoredTensor& tensor : source.tensors()) {
-    const auto bytes = weights::tensor_bytes(tensor.dtype, tensor.shape).value_or(0);
+    const auto bytes = stored_bytes(source, tensor);
+    const auto dtype = source.has_nf4(tensor) ? "NF4" : weights::name_of(tensor.dtype);
     const auto file = std::filesystem::path(source.file_of(tensor)).filename().string();
     if (session.json)
       emit_json("tensor",
                 {{"name", tensor.name},
-                 {"dtype", weights::name_of(tensor.dtype)},
+                 {"dtype", dtype},
                  {"shape", tensor.shape},
                  {"bytes", bytes},
                  {"file", file},
                  {"sha256", tensor_sha256(source, tensor)}},
                 false);
     else
-      std::cout << fmt::format("{:<60} {:>5} {:<18} {:>14}  {}\n", tensor.name,
-                               weights::name_of(tensor.dtype), weights::shape_text(tensor.shape),
-                               bytes, file);
+      std::cout << fmt::format("{:<60} {:>5} {:<18} {:>14}  {}\n", tensor.name, dtype,
+                               weights::shape_text(tensor.shape), bytes, file);
   }
 }
 
@@ -104,8 +114,7 @@ void show_model(const models::OpenedModel& model, const Session& session) {
 
 void show_total(const WeightSource& source, const Session& session) {
   std::uint64_t bytes = 0;
-  for (const StoredTensor& tensor : source.tensors())
-    bytes += weights::tensor_bytes(tensor.dtype, tensor.shape).value_or(0);
+  for (const StoredTensor& tensor : source.tensors()) bytes += stored_bytes(source, tensor);
   if (session.json)
     emit_json("result", {{"tensors", source.tensors().size()}, {"bytes", bytes}}, false);
   else

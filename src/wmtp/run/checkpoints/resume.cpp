@@ -266,14 +266,23 @@ void require_same_seed(const SavedState& saved, const config::Config& config) {
 }
 
 void restore(FoundState& found, training::TrainableModel& model, weighting::EmaTracker* ema,
-             const parallel::ReadParam& base) {
+             const BaseWeights& base) {
   require_agreement(found);
   checkpoint::CheckpointReader& reader = *found.reader;
   const bool lora_only = reader.manifest().kind == checkpoint::CheckpointKind::lora;
-  model.runtime().fill([&](const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
-    if (lora_only && !reader.find(param.name)) return base(param, begin, out);
-    models::read_elements(reader, param.name, begin, out);
-  });
+  const auto is_of_base = [&](const layout::ParamSpec& param) {
+    return lora_only && !reader.find(param.name);
+  };
+  model.runtime().fill(
+      [&](const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
+        if (is_of_base(param)) return base.fill(param, begin, out);
+        models::read_elements(reader, param.name, begin, out);
+      },
+      [&](const layout::ParamSpec& param, std::int64_t begin,
+          std::int64_t count) -> std::optional<kernels::Nf4Weights> {
+        if (!base.stored_nf4 || !is_of_base(param)) return std::nullopt;
+        return base.stored_nf4(param, begin, count);
+      });
   tell_conversions(load_moments(model, reader_of(reader)), model.runtime().placement().rank);
   model.optimizer().applied_steps().fill_(found.state.applied_updates);
   if (model.loss_scale() && found.state.loss_scale)

@@ -72,10 +72,16 @@ std::vector<std::string> compare_config(const config::ResolvedConfig& saved,
 // Error config unless checkpoint.allow_config_change names runtime.seed.
 void require_same_seed(const SavedState& saved, const config::Config& config);
 
+// Of the base, as ModelSource has them.
+struct BaseWeights {
+  const parallel::ReadParam& fill;
+  const parallel::ReadNf4& stored_nf4;
+};
+
 // Weights, moments and counters of this rank; `base` fills what a LoRA-only checkpoint leaves out.
 // Error checkpoint where manifest and trainer_state.json name different data or tokenizers. (The
 // manifest's `config` is a label for people: what is compared is config.yaml, key by key.)
 void restore(FoundState& found, training::TrainableModel& model, weighting::EmaTracker* ema,
-             const parallel::ReadParam& base);
+             const BaseWeights& base);
 
 }  // namespace wmtp::run

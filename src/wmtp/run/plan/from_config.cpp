@@ -16,12 +16,6 @@ bool pairwise(const config::Config& config) {
   return config.training.value_loss.type == config::ValueLossType::pairwise_ranking;
 }
 
-// Of the weights that do not learn: a critic's backbone may be a model of its own.
-std::optional<config::DType> frozen_dtype(const config::Config& config) {
-  return is_critic(config) && config.models.value_model.path ? config.models.value_model.dtype
-                                                             : config.models.policy.dtype;
-}
-
 enum Group : std::size_t { kPolicy, kLora, kValueHead, kFixedBias };
 
 losses::ValueLossOptions value_loss_of(const config::ValueLoss& loss) {
@@ -104,7 +98,7 @@ parallel::ParallelOptions parallel_options(const config::Config& config,
   options.param_dtype = compute_dtype(dtypes.param, device);
   options.reduce_dtype =
       device.is_cuda() && dtypes.reduce == config::ReduceDType::bf16 ? kBFloat16 : kFloat32;
-  if (const auto stored = frozen_dtype(config)) options.frozen_dtype = tensor_dtype(*stored);
+  if (const auto stored = config::base_dtype(config)) options.frozen_dtype = tensor_dtype(*stored);
   options.device = device;
   options.cpu_offload = fsdp.cpu_offload;
   options.prefetch_forward = static_cast<int>(fsdp.prefetch.forward);

@@ -238,6 +238,7 @@ ModelPlan plan_model(const config::Config& config, const RunContext& context,
   optim::require_tried(assemble.adamw.recipe, context.device, "training.optimizer.precision");
   assemble.step.max_grad_norm = config.training.max_grad_norm.value_or(0);
   plan.fill = complete_fill(config, source, assemble, context);
+  plan.stored_nf4 = source.stored_nf4;
   plan.frozen = opened.frozen;
   check_quantized(config, context, plan);
   if (plan.frozen && assemble.parallel.strategy == parallel::Strategy::hybrid_shard)

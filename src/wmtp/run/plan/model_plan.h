@@ -19,6 +19,7 @@ struct ModelPlan {
   training::AssembleOptions assemble;  // without the objective
   bool predicts = true;                // the prediction heads are run: all stages but critic
   parallel::ReadParam fill;  // weights of every trainable unit, value head and adapters included
+  parallel::ReadNf4 stored_nf4;                   // of the base, as ModelSource
   std::filesystem::path tokenizer_folder;         // empty: the model brings none and none is named
   std::filesystem::path generation_config;        // the base's; empty: it has none
   std::string base_model;                         // as the user named it

@@ -131,7 +131,8 @@ void reload(Trainer& trainer, const TrainerOptions& options, comm::ProcessGroupS
         ErrorKind::checkpoint, "checkpoint",
         fmt::format("what was saved in {} is not found again", config.checkpoint.save_dir.string()),
         "do all nodes see that folder, and what others write there?");
-  restore(*found, trainer.model(), trainer.stage().ema(), trainer.plan().fill);
+  restore(*found, trainer.model(), trainer.stage().ema(),
+          {trainer.plan().fill, trainer.plan().stored_nf4});
 }
 
 std::int64_t take_step(const config::ResolvedConfig& config, const RehearsalContext& context,

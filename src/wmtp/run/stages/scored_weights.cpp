@@ -70,7 +70,8 @@ ScoredWeights open_scored_weights(const ScoredModel& asked, const ModelPlan& pla
   if (source.value_head && head && *source.value_head != head->type)
     refuse_score(fmt::format("--checkpoint {} has a {} value head, training.value_head.type is {}",
                              name, model::name_of(*source.value_head), model::name_of(head->type)));
-  ScoredWeights scored{.fill = over_run(source, plan.fill), .tracker = {}};
+  ScoredWeights scored{
+      .fill = over_run(source, plan.fill), .stored_nf4 = source.stored_nf4, .tracker = {}};
   if (with_tracker && !source.read_from.empty() && models::is_checkpoint(source.read_from.front()))
     scored.tracker = saved_tracker(source.read_from.front());
   return scored;

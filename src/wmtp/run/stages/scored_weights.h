@@ -10,6 +10,7 @@ namespace wmtp::run {
 
 struct ScoredWeights {
   parallel::ReadParam fill;  // adapters and a value head that the checkpoint lacks are the run's
+  parallel::ReadNf4 stored_nf4;                // the checkpoint's
   std::optional<weighting::EmaState> tracker;  // of a checkpoint that has one
 };
 

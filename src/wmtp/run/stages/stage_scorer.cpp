@@ -84,11 +84,11 @@ bool StageScorer::fills_cache() {
 }
 
 void StageScorer::fill_weights() {
-  if (options_.checkpoint.empty()) return model_->runtime().fill(policy_.fill);
+  if (options_.checkpoint.empty()) return model_->runtime().fill(policy_.fill, policy_.stored_nf4);
   const ScoredWeights scored =
       open_scored_weights({options_.checkpoint, options_.base_model}, policy_, context_.environment,
                           /*with_tracker=*/stage_.ema() != nullptr);
-  model_->runtime().fill(scored.fill);
+  model_->runtime().fill(scored.fill, scored.stored_nf4);
   if (scored.tracker) stage_.ema()->restore(*scored.tracker);
 }
 
