@@ -2,7 +2,7 @@
 // element, a thread block one of the moments' blocks.
 #include "wmtp/kernels/cuda/adamw.cuh"
 #include "wmtp/kernels/cuda/stochastic_rounding.cuh"
-#include "wmtp/kernels/support/dynamic_map_bits.h"
+#include "wmtp/kernels/dynamic_map_bits.h"
 
 namespace wmtp::kernels {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "wmtp/kernels/support/dynamic_map_bits.h"
+#include "wmtp/kernels/dynamic_map_bits.h"
 
 namespace wmtp::kernels {
 namespace {
