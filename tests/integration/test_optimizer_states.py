@@ -123,4 +123,5 @@ def test_the_plan_knows_what_each_takes(wmtp):
         assert ("two moments (8 bits)" in json.dumps(line["memory"])) == (precision == "int8")
         names = [one["name"] for one in line["choices"] if one["choice"] == "precision"]
         assert sorted(names) == sorted(f"fp32, {one} states" for one in ("fp32", "bf16_moments", "bf16_sr", "int8"))
-    assert needed["fp32"] > needed["bf16_moments"] > needed["bf16_sr"] > needed["int8"]
+    # bf16 masters of a small model need most while they are read, in fp32: only like is compared with like.
+    assert needed["fp32"] > needed["bf16_moments"] and needed["fp32"] > needed["bf16_sr"] > needed["int8"]
