@@ -87,15 +87,15 @@ training::StepResult LawRun::step() {
 }
 
 void LawRun::resume(LawRun& other) {
-  auto copy_all = [](const std::vector<Tensor>& to, const std::vector<Tensor>& from) {
-    for (std::size_t i = 0; i < from.size(); ++i) to[i].copy_(from[i]);
-  };
   for (std::size_t u = 0; u < num_units(); ++u)
     if (const Tensor& master = model_.runtime().states()[u].master; master.defined())
       master.copy_(other.model_.runtime().states()[u].master);
   optim::AdamW &mine = model_.optimizer(), &theirs = other.model_.optimizer();
-  copy_all(mine.exp_avg(), theirs.exp_avg());
-  copy_all(mine.exp_avg_sq(), theirs.exp_avg_sq());
+  for (std::size_t i = 0; i < theirs.moments().size(); ++i) {
+    const std::vector<Tensor> to = mine.moments()[i].tensors(),
+                              from = theirs.moments()[i].tensors();
+    for (std::size_t part = 0; part < from.size(); ++part) to[part].copy_(from[part]);
+  }
   mine.applied_steps().copy_(theirs.applied_steps());
   steps_done_ = other.steps_done_;
 }

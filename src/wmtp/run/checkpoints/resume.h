@@ -74,8 +74,8 @@ void require_same_seed(const SavedState& saved, const config::Config& config);
 
 // Of the base, as ModelSource has them.
 struct BaseWeights {
-  const parallel::ReadParam& fill;
-  const parallel::ReadNf4& stored_nf4;
+  parallel::ReadParam fill = {};
+  parallel::ReadNf4 stored_nf4 = {};
 };
 
 // Weights, moments and counters of this rank; `base` fills what a LoRA-only checkpoint leaves out.
