@@ -43,8 +43,8 @@ void on_ranks(int count) {
   at::set_num_threads(1);
   auto session = comm::ProcessGroupSession::start(comm::discover(comm::process_environment()), {});
   session->connect();
-  for (const Strategy strategy : {Strategy::full_shard, Strategy::shard_grad_op, Strategy::no_shard,
-                                  Strategy::hybrid_shard})
+  for (const Strategy strategy :
+       {Strategy::full_shard, Strategy::shard_grad_op, Strategy::no_shard, Strategy::hybrid_shard})
     for (const DType dtype : {kFloat32, kBFloat16}) {
       if (strategy == Strategy::hybrid_shard && count != 4) continue;
       ParallelOptions options;

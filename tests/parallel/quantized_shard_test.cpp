@@ -20,7 +20,7 @@ using test::quantized_units;
 using test::read_numbers;
 using wmtp::test::RecordingCommunicator;
 
-constexpr ReadNf4 kNothingStored = {};
+const ReadNf4 kNothingStored;
 
 layout::BucketPlan bucket(int world) {
   return layout::shard_plan(quantized_units(), world)[1].frozen;
@@ -113,8 +113,8 @@ TEST(QuantizedShard, WhatIsStoredInNf4IsKept) {
     EXPECT_TRUE(flat.narrow(0, 0, 130 * 192).equal(expected)) << nested;
     const Tensor computed = values_of(filled(plan, kFloat32), plan, kFloat32);
     const layout::Range rest{130 * 192, plan.numel()};
-    EXPECT_TRUE(flat.narrow(0, rest.begin, rest.size())
-                    .equal(computed.narrow(0, rest.begin, rest.size())));
+    EXPECT_TRUE(
+        flat.narrow(0, rest.begin, rest.size()).equal(computed.narrow(0, rest.begin, rest.size())));
   }
 }
 

@@ -22,15 +22,16 @@ inline std::vector<layout::UnitSpec> quantized_units() {
   return units;
 }
 
-// Element `i` of a parameter is a number of its name and place; some blocks are zero.
+// Element `i` of a parameter is a number of its name and place; some blocks are zero. fp32.
 inline void read_numbers(const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
   std::uint64_t stream = 0;
   for (const char c : param.name) stream = 31 * stream + static_cast<unsigned char>(c);
+  auto* values = out.data_ptr<float>();
   for (std::int64_t i = 0; i < out.numel(); ++i) {
     const auto place = static_cast<std::uint64_t>(begin + i);
     const double drawn = philox4x32_10(5, stream, place)[0] / 4294967296.0 - 0.5;
     const bool zero = place / 64 % 7 == 3;
-    out[i].fill_(zero ? 0.0 : drawn * static_cast<double>(1 + place / 64 % 5));
+    values[i] = zero ? 0.0f : static_cast<float>(drawn * static_cast<double>(1 + place / 64 % 5));
   }
 }
 

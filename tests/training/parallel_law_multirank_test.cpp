@@ -155,9 +155,6 @@ TEST(LoraLawMultirank, FourRanks) {
   law(4, lora_layouts);
 }
 
-TEST(QuantizedLawMultirank, ThreeRanks) {
-  law(3, quantized_layouts);
-}
 TEST(QuantizedLawMultirank, FourRanks) {
   law(4, quantized_layouts);
 }

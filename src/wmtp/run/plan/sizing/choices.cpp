@@ -69,11 +69,17 @@ class SideBySide {
 
   void add_ways() {
     const config::Training& training = run_.config().training;
-    add("training", "full", !training.use_lora, {"training.use_lora=false"});
-    add("training", fmt::format("LoRA, rank {}", training.lora.rank), training.use_lora,
-        {"training.use_lora=true"});
-    add("training", fmt::format("LoRA, rank {}, on NF4", training.lora.rank), false,
-        {"training.use_lora=true", "models.policy.quantize=nf4"});
+    const bool quantized = config::base_quantize(run_.config()) != config::Quantize::none;
+    const std::string name = fmt::format("LoRA, rank {}", training.lora.rank);
+    std::vector<std::string> full{"training.use_lora=false"}, lora{"training.use_lora=true"};
+    std::vector<std::string> upon_nf4 = lora;
+    if (quantized)
+      for (std::vector<std::string>* overrides : {&full, &lora})
+        overrides->push_back(quantize_override(run_, config::Quantize::none));
+    upon_nf4.push_back(quantize_override(run_, config::Quantize::nf4));
+    add("training", "full", !training.use_lora, std::move(full));
+    add("training", name, training.use_lora && !quantized, std::move(lora));
+    add("training", name + ", on NF4", quantized, std::move(upon_nf4));  // left out where refused
   }
 
   RunSizer& sizer_;

@@ -73,11 +73,8 @@ class Adviser {
   // Refused where it cannot run.
   void propose_quantize() {
     const config::Config& config = run_.config();
-    const bool own_backbone =
-        config.experiment.stage == config::Stage::critic && config.models.value_model.path;
     if (config::base_quantize(config) != config::Quantize::none) return;
-    std::vector<std::string> overrides{
-        fmt::format("models.{}.quantize=nf4", own_backbone ? "value_model" : "policy")};
+    std::vector<std::string> overrides{quantize_override(run_, config::Quantize::nf4)};
     if (!config.training.use_lora) overrides.emplace_back("training.use_lora=true");
     propose(std::move(overrides), true);
   }

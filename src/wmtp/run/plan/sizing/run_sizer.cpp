@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "wmtp/config/derived.h"
+#include "wmtp/run/plan/from_config.h"
 
 namespace wmtp::run {
 namespace {
@@ -98,6 +99,13 @@ static_assert(static_cast<int>(config::Recompute::block) ==
               static_cast<int>(model::Recompute::block));
 config::Recompute SizedRun::recompute() const {
   return static_cast<config::Recompute>(plan.memory_request.recompute);
+}
+
+std::string quantize_override(const SizedRun& run, config::Quantize quantize) {
+  const config::Config& config = run.config();
+  const bool own_backbone = is_critic(config) && config.models.value_model.path;
+  return fmt::format("models.{}.quantize={}", own_backbone ? "value_model" : "policy",
+                     config::name_of(quantize));
 }
 
 std::vector<std::string> batch_overrides(const SizedRun& run, std::int64_t batch_size) {

@@ -52,6 +52,9 @@ struct SizedRun {
 // has them. REQUIRES a divisor of run.samples_per_rank().
 std::vector<std::string> batch_overrides(const SizedRun& run, std::int64_t batch_size);
 
+// The override that keeps the base as said, by the key that this run reads.
+std::string quantize_override(const SizedRun& run, config::Quantize quantize);
+
 class RunSizer {
  public:
   // Paths of the request are not looked at again.
