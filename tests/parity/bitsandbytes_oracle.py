@@ -17,7 +17,8 @@ class Oracle:
         setup = subprocess.run([ROOT / "tools/setup", "--print-extra"], capture_output=True, text=True)
         assert setup.returncode == 0, setup.stderr
         self.process = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env={**os.environ, "PYTHONPATH": setup.stdout.strip(), "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""})
+                                        env={**os.environ, "PYTHONPATH": setup.stdout.strip(), "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "",
+                                             "OMP_NUM_THREADS": "1"})
 
     def __getattr__(self, name):
         def ask(**arguments):
