@@ -10,7 +10,7 @@
 
 #include "tests/kernels/op_matrix.h"
 #include "wmtp/kernels/adamw.h"
-#include "wmtp/kernels/moment_codes.h"
+#include "wmtp/kernels/codes/moment_codes.h"
 #include "wmtp/tensor/cuda_plugin.h"
 
 namespace wmtp::kernels::testing {

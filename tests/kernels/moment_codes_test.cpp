@@ -10,8 +10,8 @@
 
 #include "tests/kernels/op_matrix.h"
 #include "wmtp/core/checksum.h"
+#include "wmtp/kernels/codes/moment_codes.h"
 #include "wmtp/kernels/cpu/code_search.h"
-#include "wmtp/kernels/moment_codes.h"
 
 namespace wmtp::kernels::testing {
 namespace {

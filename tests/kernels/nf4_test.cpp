@@ -19,7 +19,7 @@
 #include "support/expect_error.h"
 #include "tests/kernels/op_matrix.h"
 #include "wmtp/core/checksum.h"
-#include "wmtp/kernels/support/dynamic_map.h"
+#include "wmtp/kernels/codes/dynamic_map.h"
 
 namespace wmtp::kernels::testing {
 namespace {

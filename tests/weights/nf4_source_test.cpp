@@ -15,7 +15,7 @@
 #include "support/temp_dir.h"
 #include "tools/write_tensors.h"
 #include "wmtp/core/json.h"
-#include "wmtp/kernels/support/dynamic_map.h"
+#include "wmtp/kernels/codes/dynamic_map.h"
 #include "wmtp/weights/bitsandbytes/quant_state.h"
 
 namespace wmtp::weights {

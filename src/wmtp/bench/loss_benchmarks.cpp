@@ -16,10 +16,10 @@
 
 #include "wmtp/bench/kernel_inputs.h"
 #include "wmtp/kernels/adamw.h"
+#include "wmtp/kernels/codes/moment_codes.h"
 #include "wmtp/kernels/cross_entropy.h"
 #include "wmtp/kernels/grad_norm.h"
 #include "wmtp/kernels/linear_cross_entropy.h"
-#include "wmtp/kernels/moment_codes.h"
 
 namespace wmtp::bench {
 namespace {

@@ -1,9 +1,9 @@
 #include "wmtp/kernels/adamw.h"
 
 #include "wmtp/core/error.h"
+#include "wmtp/kernels/codes/moment_codes.h"
 #include "wmtp/kernels/cpu/fast.h"
 #include "wmtp/kernels/cpu/reference.h"
-#include "wmtp/kernels/moment_codes.h"
 #include "wmtp/kernels/support/checks.h"
 #include "wmtp/kernels/support/cuda_launch.h"
 #include "wmtp/tensor/profile_scope.h"

@@ -5,7 +5,7 @@
 #include <array>
 #include <vector>
 
-#include "wmtp/kernels/moment_codes.h"
+#include "wmtp/kernels/codes/moment_codes.h"
 #include "wmtp/layout/shard_plan.h"
 #include "wmtp/optim/recipe.h"
 #include "wmtp/tensor/tensor.h"

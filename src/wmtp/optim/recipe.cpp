@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "wmtp/core/error.h"
-#include "wmtp/kernels/moment_codes.h"
+#include "wmtp/kernels/codes/moment_codes.h"
 #include "wmtp/layout/shard_plan.h"
 
 namespace wmtp::optim {

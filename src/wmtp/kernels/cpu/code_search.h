@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "wmtp/kernels/moment_codes.h"
+#include "wmtp/kernels/codes/moment_codes.h"
 
 namespace wmtp::kernels::cpu {
 

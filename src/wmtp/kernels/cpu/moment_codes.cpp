@@ -1,4 +1,4 @@
-#include "wmtp/kernels/moment_codes.h"
+#include "wmtp/kernels/codes/moment_codes.h"
 
 #include <algorithm>
 #include <limits>

@@ -7,8 +7,8 @@
 #include <bit>
 #include <cmath>
 
+#include "wmtp/kernels/codes/dynamic_map.h"
 #include "wmtp/kernels/nf4.h"
-#include "wmtp/kernels/support/dynamic_map.h"
 
 namespace wmtp::kernels {
 namespace {

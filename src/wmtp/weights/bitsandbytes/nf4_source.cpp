@@ -10,8 +10,8 @@
 #include <set>
 
 #include "wmtp/core/error.h"
+#include "wmtp/kernels/codes/dynamic_map.h"
 #include "wmtp/kernels/nf4.h"
-#include "wmtp/kernels/support/dynamic_map.h"
 #include "wmtp/weights/bitsandbytes/quant_state.h"
 #include "wmtp/weights/safetensors_tensor.h"
 

@@ -12,10 +12,10 @@
 
 #include "wmtp/kernels/adamw.h"
 #include "wmtp/kernels/attention.h"
+#include "wmtp/kernels/codes/moment_codes.h"
 #include "wmtp/kernels/cross_entropy.h"
 #include "wmtp/kernels/gemm.h"
 #include "wmtp/kernels/grad_norm.h"
-#include "wmtp/kernels/moment_codes.h"
 #include "wmtp/kernels/rms_norm.h"
 #include "wmtp/kernels/rope.h"
 #include "wmtp/kernels/swiglu.h"

@@ -1,8 +1,8 @@
-#include "wmtp/kernels/support/dynamic_map.h"
+#include "wmtp/kernels/codes/dynamic_map.h"
 
 #include <bit>
 
-#include "wmtp/kernels/dynamic_map_bits.h"
+#include "wmtp/kernels/codes/dynamic_map_bits.h"
 
 namespace wmtp::kernels {
 namespace {

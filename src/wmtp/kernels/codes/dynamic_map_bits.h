@@ -1,4 +1,4 @@
-// The maps of support/dynamic_map.h as bits of fp32: 0, 1, and in each of seven decades means of
+// The maps of dynamic_map.h as bits of fp32: 0, 1, and in each of seven decades means of
 // neighbours among equal steps. The fp32 steps follow from no closed form in double, so the values
 // are stored. Torch-free: CUDA sources include it.
 #pragma once

@@ -7,7 +7,7 @@
 #pragma once
 #include <cstdint>
 
-#include "wmtp/kernels/support/dynamic_map.h"
+#include "wmtp/kernels/codes/dynamic_map.h"
 #include "wmtp/tensor/tensor.h"
 
 namespace wmtp::kernels {
