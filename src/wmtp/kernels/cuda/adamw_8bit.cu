@@ -1,5 +1,5 @@
-// AdamW on a bf16 master with moments in 8 bits (kernels/adamw.h, codes/moment_codes.h): a thread has an
-// element, a thread block one of the moments' blocks.
+// AdamW on a bf16 master with moments in 8 bits (kernels/adamw.h, codes/moment_codes.h): a thread
+// has an element, a thread block one of the moments' blocks.
 #include "wmtp/kernels/codes/dynamic_map_bits.h"
 #include "wmtp/kernels/cuda/adamw.cuh"
 #include "wmtp/kernels/cuda/stochastic_rounding.cuh"
