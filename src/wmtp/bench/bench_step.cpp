@@ -176,6 +176,7 @@ void add_bench_step(CLI::App& bench, cli::Session& session) {
   command
       ->add_option("--lora-targets", flags->lora_targets,
                    "Projections with adapters; default: q_proj,k_proj,v_proj,o_proj")
+      ->needs("--lora")
       ->delimiter(',')
       ->type_name("NAMES");
   command->add_option("--accumulation", flags->accumulation, "Micro-batches of a step")
