@@ -59,6 +59,7 @@ def memory(bound, other=""):
 
 
 SEVEN = "--preset llama-mtp-7b --batch 4 --seq 2048"
+EVERY_MATRIX = "--lora-targets q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj"
 QWEN = "--preset qwen3-0.6b --batch 16 --seq 2048"
 LONG = "--preset qwen3-0.6b --batch 2 --seq 8192"
 STAGES = "--preset llama-mtp-7b --batch 4 --seq 1024 --recompute block"
@@ -80,6 +81,8 @@ ROWS = [
     Row("0.6B 2 x 8192", "qwen_long", f"{LONG} --recompute none {OURS}", f"{LONG} {PEER}", LONG, (speed(74000),)),
     Row("6.7B LoRA 64", "lora", f"{SEVEN} --lora 64 --recompute none {OURS}", goals=(speed(19300), memory(37.5))),
     Row("6.7B LoRA 64 light", "lora", f"{SEVEN} --lora 64 --recompute light {OURS}", goals=(memory(36),)),
+    Row("6.7B LoRA 64 on NF4", "nf4", f"--preset llama-2-7b --batch 1 --seq 2048 --lora 64 {EVERY_MATRIX} --quantize nf4 "
+        f"--recompute block {OURS}", goals=(memory(9),)),
     Row("0.6B LoRA 16", "lora", f"{QWEN} --lora 16 --recompute none {OURS}", goals=(speed(134000),)),
     Row("6.7B on 4 ranks", "ranks", f"{SEVEN} --recompute block --backend gloo --allow-shared-gpu --steps 1 --warm 0",
         ranks=4, seconds=400, goals=(memory(30.5),)),

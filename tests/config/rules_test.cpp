@@ -273,19 +273,16 @@ TEST_F(ShapeFieldsTest, AreCheckedByName) {
 class AvailabilityTest : public ConfigTest {};
 
 TEST_F(AvailabilityTest, OnlyDefaultsOfKeysThatNothingActsOn) {
-  EXPECT_THAT(problems(minimal(), {"runtime.attention=auto", "runtime.cuda_graphs=on",
-                                   "runtime.attention=flash"}),
+  EXPECT_THAT(problems(minimal(), {"runtime.attention=flash", "runtime.cuda_graphs=on",
+                                   "runtime.attention=cudnn"}),
               ElementsAre("--override 2: runtime.cuda_graphs: not available in this version "
                           "(only its default, \"auto\", is accepted)",
-                          "--override 3: runtime.attention: not available in this version "
-                          "(only its default, \"auto\", is accepted)"));
+                          "--override 3: runtime.attention: \"cudnn\" is not available in this "
+                          "version; use auto, flash, reference"));
   EXPECT_THAT(
-      problems(minimal(), {"runtime.device=mps", "training.optimizer.precision=split"}),
-      ElementsAre(
-          "--override 1: runtime.device: \"mps\" is not available in this version; use auto, cuda, "
-          "cpu",
-          "--override 2: training.optimizer.precision: \"split\" is not available in this version; "
-          "use fp32, bf16_moments, bf16_sr, int8"));
+      problems(minimal(), {"runtime.device=mps"}),
+      ElementsAre("--override 1: runtime.device: \"mps\" is not available in this version; use "
+                  "auto, cuda, cpu"));
   EXPECT_THAT(problems(minimal("runtime: {cuda_graphs: on}\n")),
               ElementsAre("stage.yaml:5:24: runtime.cuda_graphs: not available in this version "
                           "(only its default, \"auto\", is accepted)"));

@@ -20,8 +20,8 @@ def test_a_cpu_is_refused_by_name(refused):
             in refused("training.float8=tensorwise", "runtime.device=cpu"))
 
 
-def test_a_gpu_is_refused_as_long_as_nothing_ran_on_one(refused):
-    assert ("training.float8: rowwise on a GPU, but its GPU bodies were never run"
+def test_a_gpu_is_refused_as_long_as_weights_are_not_gathered_in_float8(refused):
+    assert ("training.float8: rowwise on a GPU, but float8 weights cannot be gathered yet"
             in refused("training.float8=rowwise", "runtime.device=cuda"))
 
 

@@ -105,23 +105,26 @@ def test_two_ranks_go_on_where_three_stopped(runs):
     assert sorted(losses_by_step(runs, "resharded")) == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("precision", ["bf16_moments", "int8"])
-def test_a_gpu_is_refused_by_name(runs, wmtp, precision):
-    words = ["--config", runs.config, "--defaults", "none", "--override", f"training.optimizer.precision={precision}"]
-    error = wmtp.error("validate", *words, "--override", "runtime.device=cuda", code=78)
-    assert f"training.optimizer.precision: {precision} on a GPU" in error["message"] and "never run" in error["message"]
-    wmtp.run("validate", *words)
+def test_fp32_goes_on_from_split_as_from_itself(runs):
+    same = {"training__log_interval": 1, **runs.from_base}
+    for name, first in (("itself", "fp32"), ("from split", "split")):
+        runs.run(name, training__optimizer__precision=first, training__max_steps=2, **same)
+        done = runs.run(name, training__optimizer__precision="fp32", training__max_steps=4, **same)
+        assert "are kept in" not in done.stdout + done.stderr
+    assert losses_by_step(runs, "from split") == losses_by_step(runs, "itself")
 
 
 def test_the_plan_knows_what_each_takes(wmtp):
     needed = {}
-    for precision in ("fp32", "bf16_moments", "bf16_sr", "int8"):
+    for precision in ("fp32", "split", "bf16_moments", "bf16_sr", "int8"):
         lines = wmtp.json_lines("plan", "--no-calibrate", "--model", "small", "--batch", 1, "--gpu", "cpu", "--memory-gib", "64",
                                 "--override", f"training.optimizer.precision={precision}")
         (line,) = [line for line in lines if line["type"] == "plan"]
         needed[precision] = line["memory"]["needed_bytes"]
         assert ("two moments (8 bits)" in json.dumps(line["memory"])) == (precision == "int8")
+        assert ("(fp32, not split)" in json.dumps(line["memory"])) == (precision == "split")  # a CPU computes in fp32
         names = [one["name"] for one in line["choices"] if one["choice"] == "precision"]
-        assert sorted(names) == sorted(f"fp32, {one} states" for one in ("fp32", "bf16_moments", "bf16_sr", "int8"))
+        others = {"fp32", "bf16_moments", "bf16_sr", "int8", precision}  # split is fp32 here: no choice of its own
+        assert sorted(names) == sorted(f"fp32, {one} states" for one in others)
     # bf16 masters of a small model need most while they are read, in fp32: only like is compared with like.
-    assert needed["fp32"] > needed["bf16_moments"] and needed["fp32"] > needed["bf16_sr"] > needed["int8"]
+    assert needed["split"] == needed["fp32"] > needed["bf16_moments"] and needed["fp32"] > needed["bf16_sr"] > needed["int8"]

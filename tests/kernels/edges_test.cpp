@@ -159,6 +159,7 @@ TEST(AdamW, Bf16GradientAndComputeCopy) {
   adamw(wide.args);
   adamw(narrow.args);
   EXPECT_TRUE(bit_equal(wide.args.param, narrow.args.param));
+  // Ties apart, which planes_test.cpp has, nearest is nearest.
   EXPECT_TRUE(bit_equal(narrow.args.compute_copy, narrow.args.param.to(kBFloat16)));
 }
 

@@ -245,6 +245,8 @@ TEST(Nf4, ProductsAreRoundedOnceToNearestEven) {
   EXPECT_TRUE(at::allclose(wide.view({65536, 64}), expected, 0, 0, /*equal_nan=*/true));
   const Tensor narrow = dequantize(packed, {.codes = scales}, 65536 * 64, kBFloat16);
   EXPECT_TRUE(at::allclose(narrow.to(kFloat32), wide.to(kBFloat16).to(kFloat32), 0, 0, true));
+  const Tensor half = dequantize(packed, {.codes = scales}, 65536 * 64, kFloat16);
+  EXPECT_TRUE(at::allclose(half.to(kFloat32), wide.to(kFloat16).to(kFloat32), 0, 0, true));
   const Tensor twice = dequantize(packed, {.codes = scales}, 65536 * 64, kFloat64);
   EXPECT_TRUE(at::allclose(twice, wide.to(kFloat64), 0, 0, true));
 }
@@ -287,8 +289,8 @@ TEST(Nf4, ArgumentsThatDoNotFitAreRefused) {
                     "packed has shape");
   EXPECT_WMTP_ERROR(dequantize(out.packed, nf4_stretch(scales, 0, 256), 16448, kFloat32),
                     ErrorKind::internal, "scales has shape");
-  EXPECT_WMTP_ERROR(dequantize(out.packed, scales, 16448, kFloat16), ErrorKind::internal,
-                    "none of fp32");
+  EXPECT_WMTP_ERROR(dequantize(out.packed, scales, 16448, c10::ScalarType::Float8_e4m3fn),
+                    ErrorKind::internal, "none of fp32");
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 struct OneParameter {
   layout::BucketPlan plan{{{"p", {1}}}, 1};
   Tensor master = at::ones({128}, at::kDouble), grad = at::zeros({128}, at::kDouble);
-  AdamW adamw{{{plan, 0, master, grad, Tensor()}},
+  AdamW adamw{{{.plan = plan, .master = master, .grad = grad}},
               {.groups = {{"policy", 0.1, 0.01}}, .group_of = nullptr},
               {}};
 
@@ -29,8 +29,10 @@ TEST(AdamW, EachUnitIsNamedWhenItsUpdateIsDone) {
   const layout::BucketPlan plan{{{"p", {1}}}, 1};
   std::vector<TrainedShard> shards;
   for (const int unit : {4, 0, 7})
-    shards.push_back({plan, 0, at::ones({128}, at::kDouble), at::ones({128}, at::kDouble), Tensor(),
-                      UnitId(unit)});
+    shards.push_back({.plan = plan,
+                      .master = at::ones({128}, at::kDouble),
+                      .grad = at::ones({128}, at::kDouble),
+                      .unit = UnitId(unit)});
   AdamW adamw(shards, {.groups = {{"policy", 0.1, 0.01}}, .group_of = nullptr}, {});
   std::string story;
   adamw.apply({.grad_scale = at::ones({}, at::kDouble), .apply = at::full({}, 1, at::kInt)},

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "support/expect_error.h"
+#include "wmtp/kernels/codes/planes.h"
 #include "wmtp/optim/adamw.h"
 
 namespace wmtp::optim {
@@ -19,19 +20,14 @@ TEST(Recipe, Names) {
   EXPECT_EQ(master_dtype(Recipe::bf16_sr), kBFloat16);
   EXPECT_EQ(master_dtype(Recipe::bf16_moments), kFloat32);
   EXPECT_EQ(master_dtype(Recipe::int8), kBFloat16);
-  EXPECT_WMTP_ERROR(recipe_from_name("split"), ErrorKind::config, "not available");
+  EXPECT_EQ(master_dtype(Recipe::split), kFloat32);
+  EXPECT_WMTP_ERROR(recipe_from_name("bf16"), ErrorKind::config, "not available");
 }
 
-TEST(Recipe, WhatWasNeverRunOnAGpuIsRefusedThere) {
-  for (const Recipe recipe : kRecipes) {
-    EXPECT_NO_THROW(require_tried(recipe, c10::kCPU, "key"));
-    const bool tried = recipe == Recipe::fp32 || recipe == Recipe::bf16_sr;
-    if (tried)
-      EXPECT_NO_THROW(require_tried(recipe, c10::kCUDA, "key"));
-    else
-      EXPECT_WMTP_ERROR(require_tried(recipe, c10::kCUDA, "key"), ErrorKind::config,
-                        "its GPU bodies were never run");
-  }
+TEST(Recipe, OnlySplitTrainsToTheBitsOfFp32) {
+  for (const Recipe recipe : kRecipes)
+    for (const Recipe wide : {Recipe::fp32, Recipe::split})
+      EXPECT_EQ(same_numbers(recipe, wide), recipe == Recipe::fp32 || recipe == Recipe::split);
 }
 
 // As in a block: matrices, then vectors. The second matrix begins within a block of 256, and the
@@ -51,7 +47,7 @@ struct Whole {
 };
 
 // Three updates of one rank's shard of the bucket; every rank sees the gradient of its own part.
-void add_rank(Recipe recipe, int rank, int world, Whole& whole) {
+void add_rank(Recipe recipe, int rank, int world, Whole& whole, bool in_planes = false) {
   const layout::BucketPlan plan(kParams, world, shard_alignment(recipe));
   const layout::Range owned = plan.owned(rank);
   auto shard = [&](const Tensor& values, at::ScalarType dtype) {
@@ -59,13 +55,23 @@ void add_rank(Recipe recipe, int rank, int world, Whole& whole) {
     part.narrow(0, 0, owned.size()).copy_(values.narrow(0, owned.begin, owned.size()));
     return part;
   };
-  const Tensor master = shard(wave(plan.numel(), 0.7), master_dtype(recipe));
+  Tensor master = shard(wave(plan.numel(), 0.7), master_dtype(recipe));
   const Tensor grad = shard(wave(plan.numel(), 1.3), at::kFloat);
-  AdamW adamw({{plan, rank, master, grad, Tensor()}},
+  kernels::Planes planes;
+  if (in_planes) {
+    planes = {master.to(kBFloat16), at::zeros(master.sizes(), at::kShort)};
+    kernels::split_planes(master, planes);
+  }
+  AdamW adamw({{.plan = plan,
+                .rank = rank,
+                .master = in_planes ? planes.upper : master,
+                .grad = grad,
+                .master_lower = planes.lower}},
               {.groups = {{"policy", 1e-3, 0.01}}, .group_of = nullptr, .decay_vectors = false},
               {.recipe = recipe, .rounding_seed = 3});
   for (int step = 0; step < 3; ++step)
     adamw.apply({.grad_scale = at::ones({}, at::kFloat), .apply = at::full({}, 1, at::kInt)});
+  if (in_planes) kernels::join_planes(planes, master.fill_(0));
   whole.master.push_back(master.narrow(0, 0, owned.size()));
   const ShardMoments& moments = adamw.moments().front();
   const layout::Range quantized{0, moments.layout().quantized};
@@ -105,6 +111,20 @@ TEST(Recipe, AnyNumberOfRanksHasTheBitsOfOne) {
   }
 }
 
+TEST(Recipe, AMasterInPlanesHasTheBitsOfOneTensor) {
+  for (const Recipe recipe : {Recipe::split, Recipe::bf16_moments}) {
+    Whole alone;
+    add_rank(recipe, 0, 1, alone);
+    for (const int world : {1, 2, 3}) {
+      SCOPED_TRACE(std::string(name_of(recipe)) + " on " + std::to_string(world));
+      Whole ranks;
+      for (int rank = 0; rank < world; ++rank) add_rank(recipe, rank, world, ranks, true);
+      EXPECT_TRUE(at::cat(ranks.master).equal(alone.master.front()));
+      EXPECT_TRUE(joined(ranks.numbers).equal(joined(alone.numbers)));
+    }
+  }
+}
+
 // In one shard of 2185 elements and its padding.
 TEST(Recipe, BytesOfTheMoments) {
   const auto bytes = [](Recipe recipe) {
@@ -113,6 +133,7 @@ TEST(Recipe, BytesOfTheMoments) {
     return whole.bytes;
   };
   EXPECT_EQ(bytes(Recipe::fp32), 2 * 4 * 2304);
+  EXPECT_EQ(bytes(Recipe::split), 2 * 4 * 2304);
   EXPECT_EQ(bytes(Recipe::bf16_moments), 2 * 2 * 2304);
   EXPECT_EQ(bytes(Recipe::bf16_sr), 2 * 2 * 2304);
   EXPECT_EQ(bytes(Recipe::int8), 2 * (kMatrices + 4 * 9 + 2 * (2304 - kMatrices)));
@@ -123,7 +144,7 @@ TEST(Recipe, EightBitsAreForTheMatricesOfBlocks) {
   const layout::BucketPlan plan(kParams, 1, 256);
   for (const Recipe recipe : kRecipes) {
     const DType master = master_dtype(recipe);
-    const DType usual = recipe == Recipe::fp32 ? kFloat32 : kBFloat16;
+    const DType usual = same_numbers(recipe, Recipe::fp32) ? kFloat32 : kBFloat16;
     const MomentLayout root = moment_layout(plan, 0, {recipe, /*is_block=*/false, false, master});
     EXPECT_EQ(root.quantized, 0);
     EXPECT_EQ(root.dtype, usual);
@@ -142,15 +163,15 @@ TEST(Recipe, ABlockOfEightBitMomentsIsOneGroup) {
   const ParamGroups groups{
       .groups = {{"a", 1e-3, 0}, {"c", 1e-4, 0}},
       .group_of = [](const layout::ParamSpec& param) -> std::size_t { return param.name == "c"; }};
-  EXPECT_WMTP_ERROR(
-      AdamW({{plan, 0, master, master.to(at::kFloat), Tensor()}}, groups, {.recipe = Recipe::int8}),
-      ErrorKind::internal, "in two groups");
+  EXPECT_WMTP_ERROR(AdamW({{.plan = plan, .master = master, .grad = master.to(at::kFloat)}}, groups,
+                          {.recipe = Recipe::int8}),
+                    ErrorKind::internal, "in two groups");
 }
 
 TEST(Recipe, ABf16MasterNeedsIt) {
   const layout::BucketPlan plan(kParams, 1);
   const Tensor master = at::zeros({plan.shard_numel()}, at::kBFloat16);
-  EXPECT_WMTP_ERROR(AdamW({{plan, 0, master, master.to(at::kFloat), Tensor()}},
+  EXPECT_WMTP_ERROR(AdamW({{.plan = plan, .master = master, .grad = master.to(at::kFloat)}},
                           {.groups = {{"policy", 1e-3, 0.01}}, .group_of = nullptr}, {}),
                     ErrorKind::internal, "stochastic rounding");
 }

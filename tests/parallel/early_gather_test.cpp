@@ -64,7 +64,7 @@ class EarlyGatherTest : public ::testing::Test {
     for (std::size_t unit = 0; unit < runtime_->states().size(); ++unit) {
       UnitState& state = runtime_->states()[unit];
       if (!state.master.defined()) continue;
-      state.master.fill_(value_);
+      state.master.values().fill_(value_);
       runtime_->unit_updated(UnitId(static_cast<int>(unit)));
       story += (story.empty() ? "u" : " u");
       if (const auto events = group_.take(); !events.empty())

@@ -27,7 +27,7 @@ layout::BucketPlan bucket(int world) {
 }
 
 QuantizedShard filled(const layout::BucketPlan& plan, DType plain) {
-  QuantizedShard shard(plan, /*rank=*/0, at::TensorOptions().dtype(plain));
+  QuantizedShard shard(plan, /*rank=*/0, at::TensorOptions().dtype(plain), plain);
   shard.fill(plan, {read_numbers, kNothingStored, nullptr});
   return shard;
 }
@@ -66,7 +66,7 @@ TEST(QuantizedShard, KeepsWhatIsPlannedAndLittleMoreThanHalfAByteAWeight) {
   for (const int world : {1, 2, 3, 5})
     for (int rank = 0; rank < world; ++rank) {
       const layout::BucketPlan plan = bucket(world);
-      const QuantizedShard shard(plan, rank, at::TensorOptions().dtype(kBFloat16));
+      const QuantizedShard shard(plan, rank, at::TensorOptions().dtype(kBFloat16), kBFloat16);
       EXPECT_EQ(shard.bytes(), QuantizedShard::bytes_of(plan, rank, kBFloat16)) << world << rank;
     }
   const layout::ParamSpec large{"w", {4096, 4096}, false, /*quantized=*/true};
@@ -76,7 +76,7 @@ TEST(QuantizedShard, KeepsWhatIsPlannedAndLittleMoreThanHalfAByteAWeight) {
 
 TEST(QuantizedShard, ANumberThatIsNotFiniteIsNamedWithItsPlace) {
   const layout::BucketPlan plan = bucket(1);
-  QuantizedShard shard(plan, 0, at::TensorOptions().dtype(kFloat32));
+  QuantizedShard shard(plan, 0, at::TensorOptions().dtype(kFloat32), kFloat32);
   const ReadParam read = [](const layout::ParamSpec& param, std::int64_t begin, const Tensor& out) {
     read_numbers(param, begin, out);
     if (param.name == "block0.a") out[5 * 192 + 7].fill_(std::numeric_limits<double>::infinity());
@@ -105,7 +105,7 @@ TEST(QuantizedShard, WhatIsStoredInNf4IsKept) {
       EXPECT_NE(param.name, "block0.a");
       read_numbers(param, begin, out);
     };
-    QuantizedShard shard(plan, 0, at::TensorOptions().dtype(kFloat32));
+    QuantizedShard shard(plan, 0, at::TensorOptions().dtype(kFloat32), kFloat32);
     shard.fill(plan, {read, stored, nullptr});
     const Tensor flat = values_of(shard, plan, kFloat32);
     const Tensor expected = at::empty({130 * 192}, kFloat32);
@@ -116,6 +116,25 @@ TEST(QuantizedShard, WhatIsStoredInNf4IsKept) {
     EXPECT_TRUE(
         flat.narrow(0, rest.begin, rest.size()).equal(computed.narrow(0, rest.begin, rest.size())));
   }
+}
+
+// Without a dtype of frozen weights the same bytes are kept whatever is computed with: a run on a
+// GPU, which computes in bf16, goes on from one on a CPU.
+TEST(QuantizedUnits, AreRoundedBeforeOnlyWhereThatIsAskedFor) {
+  const auto group = comm::make_single("all", c10::Device(c10::kCPU));
+  auto kept = [&group](DType computed, std::optional<DType> stored) {
+    ParallelOptions options;
+    options.param_dtype = computed;
+    options.frozen_dtype = stored;
+    Runtime runtime(quantized_units(), options, {group.get(), group.get()});
+    runtime.fill(read_numbers);
+    return runtime.states()[1].quantized->tensors();
+  };
+  const std::vector<Tensor> fp32 = kept(kFloat32, {}), bf16 = kept(kBFloat16, {});
+  const std::vector<Tensor> rounded = kept(kFloat32, kBFloat16);
+  ASSERT_EQ(fp32.size(), 7u);  // of two matrices bytes, codes and groups, and a norm
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_TRUE(fp32[i].equal(bf16[i])) << i;
+  EXPECT_FALSE(fp32[0].equal(rounded[0]));
 }
 
 // Slots are shared under every strategy, for the values of a whole model would undo what 4 bits

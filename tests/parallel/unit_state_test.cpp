@@ -51,9 +51,10 @@ TEST(UnitStates, EachRankAsksOnlyForItsPart) {
   EXPECT_THAT(fill_with_places(one, options, placement_of(options, 1, 2)),
               ElementsAre("b 156 44", "f 128 72"));
   ASSERT_EQ(one[0].master.numel(), 256);
-  EXPECT_EQ(one[0].master[0].item<double>(), 156);
-  EXPECT_EQ(one[0].master[43].item<double>(), 199);
-  EXPECT_EQ(one[0].master.narrow(0, 44, 212).abs().max().item<double>(), 0) << "padding";
+  const Tensor master = one[0].master.joined();
+  EXPECT_EQ(master[0].item<double>(), 156);
+  EXPECT_EQ(master[43].item<double>(), 199);
+  EXPECT_EQ(master.narrow(0, 44, 212).abs().max().item<double>(), 0) << "padding";
   EXPECT_EQ(one[0].frozen[71].item<double>(), 199);
   EXPECT_EQ(one[0].grad.numel(), 256);
 }
@@ -95,7 +96,7 @@ TEST(UnitStates, OnlyReplicasOfAnotherDtypeHaveACopy) {
           << name_of(strategy);
       if (state.copy.defined()) {
         EXPECT_EQ(state.copy.scalar_type(), kBFloat16);
-        EXPECT_TRUE(state.copy.equal(state.master.to(kBFloat16)));
+        EXPECT_TRUE(state.copy.equal(state.master.joined().to(kBFloat16)));
       }
     }
 }
@@ -107,12 +108,12 @@ TEST(UnitStates, GradientsAreWideWhateverTheMasterIs) {
   options.master_dtype = options.param_dtype = kBFloat16;
   std::vector<UnitState> states = make_unit_states(units, options, placement_of(options, 0, 2));
   fill_with_places(states, options, placement_of(options, 0, 2));
-  EXPECT_EQ(states[2].master.scalar_type(), kBFloat16);
+  EXPECT_EQ(states[2].master.dtype(), kBFloat16);
   EXPECT_EQ(states[2].grad.scalar_type(), kFloat32);
   // Units of full precision keep theirs.
-  EXPECT_EQ(states[1].master.scalar_type(), kFloat32);
+  EXPECT_EQ(states[1].master.dtype(), kFloat32);
   EXPECT_EQ(states[1].compute_dtype, kFloat32);
-  EXPECT_EQ(states[1].master[127].item<double>(), 127);
+  EXPECT_EQ(states[1].master.joined()[127].item<double>(), 127);
   options.master_dtype = options.param_dtype = kFloat64;
   EXPECT_EQ(make_unit_states(units, options, placement_of(options, 0, 2))[2].grad.scalar_type(),
             kFloat64);

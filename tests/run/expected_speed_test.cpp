@@ -148,6 +148,29 @@ TEST(ExpectedSpeed, AFrozenModelBesideCostsItsForward) {
   EXPECT_LT(1 / rate(beside), both);
 }
 
+// Matrices in 4 bits are read and written out in forward and in backward, at what the H200's memory
+// gives and no slower than half of it; another model's in its forward.
+TEST(ExpectedSpeed, Nf4CostsWhatItMoves) {
+  const SpeedRequest plain = with_lora(on_gpu("llama-2-7b", 4, 1024), 16);
+  SpeedRequest quantized = plain;
+  quantized.shape.quantize = true;
+  const auto seconds = [](const SpeedRequest& request) {
+    return static_cast<double>(request.shape.tokens) / rate(request);
+  };
+  const double matrices = 32.0 * (4 * 4096 * 4096 + 3 * 4096 * 11008);
+  const double pass = matrices * 2.516 / 4.8e12;
+  const double more = seconds(quantized) - seconds(plain);
+  EXPECT_GT(more, 2 * pass);
+  EXPECT_LT(more, 4 * pass);
+  SpeedRequest beside = plain;
+  beside.shape.other = FrozenRequest{
+      .model = plain.shape.model, .units = planned_units(plain.shape), .dtype = kBFloat16};
+  const double numbers = seconds(beside);
+  beside.shape.other->units = planned_units(quantized.shape);
+  EXPECT_GT(seconds(beside) - numbers, pass);
+  EXPECT_LT(seconds(beside) - numbers, 2 * pass);
+}
+
 // A rank is never faster for having others, save where they take over its part of the update.
 TEST(ExpectedSpeed, LinksOnlyEverCost) {
   using parallel::Strategy;

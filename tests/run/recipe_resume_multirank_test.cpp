@@ -41,12 +41,6 @@ fs::path place_of(const fs::path& root, Recipe recipe, bool lora, const std::str
   return root / fmt::format("{}-{}-{}", name_of(recipe), lora ? "lora" : "full", what);
 }
 
-run::SavedState state_at(std::int64_t step) {
-  run::SavedState state;
-  state.train.step = state.applied_updates = step;
-  return state;
-}
-
 // Goes on from what one rank saved, and saves that again as these ranks have it.
 void read_and_save() {
   RecipeRank rank;
@@ -61,21 +55,6 @@ void read_and_save() {
            state_at(2));
     }
   rank.session->finish();
-}
-
-// Names and bytes of all tensors of a checkpoint.
-std::map<std::string, std::string> tensors_of(const fs::path& folder,
-                                              comm::ProcessGroupSession& session) {
-  const run::FoundState found = find(folder, session);
-  std::map<std::string, std::string> tensors;
-  for (const auto part : {checkpoint::Part::model, checkpoint::Part::optim})
-    for (const auto& [name, record] : found.reader->manifest().tensors(part)) {
-      std::string bytes(*storage::tensor_bytes(record.dtype, record.shape), '\0');
-      found.reader->read(name, 0, storage::numel(record.shape),
-                         std::as_writable_bytes(std::span(bytes)));
-      tensors[name] = std::move(bytes);
-    }
-  return tensors;
 }
 
 TEST(RecipeResumeMultirank, OneToFiveRanksHoldTheSameBits) {

@@ -95,7 +95,7 @@ std::int64_t count_wrong(training::TrainableModel& model) {
       wrong += count_wrong(state.plan.frozen, whole ? 0 : rank, state.frozen, same);
     }
     if (!state.master.defined()) continue;
-    wrong += count_wrong(state.plan.trained, rank, state.master, same);
+    wrong += count_wrong(state.plan.trained, rank, state.master.joined(), same);
     const layout::Range all{0, state.plan.trained.shard_numel()};
     for (const optim::Moment moment : optim::kMoments)
       wrong += count_wrong(

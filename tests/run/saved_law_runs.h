@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -53,6 +54,27 @@ inline run::FoundState find(const fs::path& folder, comm::ProcessGroupSession& s
       session);
   EXPECT_TRUE(found);
   return std::move(*found);
+}
+
+inline run::SavedState state_at(std::int64_t step) {
+  run::SavedState state;
+  state.train.step = state.applied_updates = step;
+  return state;
+}
+
+// Names and bytes of all tensors of a checkpoint.
+inline std::map<std::string, std::string> tensors_of(const fs::path& folder,
+                                                     comm::ProcessGroupSession& session) {
+  const run::FoundState found = find(folder, session);
+  std::map<std::string, std::string> tensors;
+  for (const auto part : {checkpoint::Part::model, checkpoint::Part::optim})
+    for (const auto& [name, record] : found.reader->manifest().tensors(part)) {
+      std::string bytes(*storage::tensor_bytes(record.dtype, record.shape), '\0');
+      found.reader->read(name, 0, storage::numel(record.shape),
+                         std::as_writable_bytes(std::span(bytes)));
+      tensors[name] = std::move(bytes);
+    }
+  return tensors;
 }
 
 }  // namespace wmtp::test

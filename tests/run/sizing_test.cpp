@@ -221,7 +221,7 @@ TEST(Choices, HaveEachGroupWithOneAsItIs) {
   using Counts = std::map<std::string, int>;
   EXPECT_EQ(current,
             (Counts{{"recompute", 1}, {"strategy", 1}, {"precision", 1}, {"training", 1}}));
-  EXPECT_EQ(count, (Counts{{"recompute", 3}, {"strategy", 4}, {"precision", 4}, {"training", 2}}));
+  EXPECT_EQ(count, (Counts{{"recompute", 3}, {"strategy", 4}, {"precision", 7}, {"training", 2}}));
 }
 
 }  // namespace

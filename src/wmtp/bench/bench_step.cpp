@@ -202,8 +202,8 @@ void add_bench_step(CLI::App& bench, cli::Session& session) {
   command
       ->add_option(
           "--precision", flags->precision,
-          "How the optimizer keeps masters and moments: fp32, bf16_moments, bf16_sr or int8")
-      ->check(CLI::IsMember({"fp32", "bf16_moments", "bf16_sr", "int8"}));
+          "How the optimizer keeps masters and moments: fp32, split, bf16_moments, bf16_sr or int8")
+      ->check(CLI::IsMember({"fp32", "split", "bf16_moments", "bf16_sr", "int8"}));
   command
       ->add_option("--quantize", flags->quantize,
                    "How frozen matrices are kept, under --lora and of --signals model")

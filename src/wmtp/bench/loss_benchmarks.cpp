@@ -20,6 +20,7 @@
 #include "wmtp/kernels/cross_entropy.h"
 #include "wmtp/kernels/grad_norm.h"
 #include "wmtp/kernels/linear_cross_entropy.h"
+#include "wmtp/kernels/nf4.h"
 
 namespace wmtp::bench {
 namespace {
@@ -114,6 +115,21 @@ class LossOps : public KernelInputs {
     return result;
   }
 
+  KernelBenchmark nf4_dequantize() const {
+    const std::int64_t size = shape_.hidden * shape_.ffn, blocks = k::nf4_blocks(size);
+    const auto bytes = options_.dtype(at::kByte);
+    const Tensor packed = at::randint(256, {k::nf4_bytes(size)}, bytes);
+    const k::Nf4Scales scales{.codes = at::randint(256, {blocks}, bytes),
+                              .group_max = at::ones({k::nf4_groups(blocks)}, statistics())};
+    const Tensor out = at::empty({size}, options_);
+    auto result = named("nf4_dequantize", 0,
+                        static_cast<double>(packed.nbytes() + scales.codes.nbytes() +
+                                            scales.group_max.nbytes() + out.nbytes()));
+    result.shape = fmt::format("{} x {}", shape_.ffn, shape_.hidden);
+    result.ours = [=] { k::nf4_dequantize(packed, scales, out); };
+    return result;
+  }
+
   KernelBenchmark grad_norm() const {
     const Tensor flat = at::randn({shape_.parameters},
                                   at::TensorOptions().dtype(kFloat32).device(options_.device()));
@@ -141,12 +157,13 @@ class LossOps : public KernelInputs {
 std::vector<MakeBenchmark> loss_benchmarks(const KernelShape& shape, DType dtype,
                                            c10::Device device) {
   const LossOps ops(shape, dtype, device);
-  std::vector<MakeBenchmark> all{[=] { return ops.cross_entropy(); },
-                                 [=] { return ops.linear_cross_entropy(); },
-                                 [=] { return ops.adamw(); }, [=] { return ops.adamw_rounded(); },
-                                 [=] { return ops.grad_norm(); }};
-  if (device.is_cpu()) all.push_back([=] { return ops.adamw_rounded(/*in_8bit=*/true); });
-  return all;
+  return {[=] { return ops.cross_entropy(); },
+          [=] { return ops.linear_cross_entropy(); },
+          [=] { return ops.adamw(); },
+          [=] { return ops.adamw_rounded(); },
+          [=] { return ops.adamw_rounded(/*in_8bit=*/true); },
+          [=] { return ops.grad_norm(); },
+          [=] { return ops.nf4_dequantize(); }};
 }
 
 }  // namespace wmtp::bench

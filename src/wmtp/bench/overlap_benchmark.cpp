@@ -24,8 +24,12 @@ std::vector<optim::TrainedShard> shards_of(parallel::Runtime& runtime) {
   std::vector<optim::TrainedShard> shards;
   const int rank = runtime.placement().shard_rank();
   for (int unit = 0; const parallel::UnitState& state : runtime.states())
-    shards.push_back(
-        {state.plan.trained, rank, state.master, state.grad, state.copy, UnitId(unit++)});
+    shards.push_back({.plan = state.plan.trained,
+                      .rank = rank,
+                      .master = state.master.values(),
+                      .grad = state.grad,
+                      .compute_copy = state.copy,
+                      .unit = UnitId(unit++)});
   return shards;
 }
 

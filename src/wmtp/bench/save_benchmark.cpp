@@ -109,7 +109,7 @@ class SaveBenchmark {
     for (const checkpoint::Part part : {checkpoint::Part::model, checkpoint::Part::optim}) {
       for (const run::StatePiece& piece : run::state_pieces(model_, true)) {
         if (piece.part != part) continue;
-        const Tensor host = piece.values.contiguous().cpu();
+        const Tensor host = piece.values.joined().cpu();
         const auto* bytes = static_cast<const char*>(host.const_data_ptr());
         source_.insert(source_.end(), bytes, bytes + host.nbytes());
       }

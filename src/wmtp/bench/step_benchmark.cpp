@@ -75,14 +75,10 @@ run::MemoryRequest memory_request(const StepFlags& flags, const BenchStage& stag
   return request;
 }
 
-void check_quantize(const StepFlags& flags, c10::Device device) {
-  if (flags.quantize == "none") return;
-  if (flags.lora_rank == 0)
+void check_quantize(const StepFlags& flags) {
+  if (flags.quantize != "none" && flags.lora_rank == 0)
     throw Error(ErrorKind::config, "bench", "--quantize nf4 without --lora: nothing is frozen",
                 "weights in 4 bits do not learn, adapters on them do");
-  if (!device.is_cpu())
-    throw Error(ErrorKind::config, "bench",
-                "--quantize nf4 on a GPU, but its GPU bodies were never run", "use --device cpu");
 }
 
 config::Float8 float8_from_name(const std::string& name) {
@@ -96,7 +92,7 @@ training::AssembleOptions options_of(const StepFlags& flags, const model::ModelC
   if (device.is_cpu() && dtype != "fp32")
     throw Error(ErrorKind::config, "bench", fmt::format("--dtype {} on a CPU", dtype),
                 "CPU steps compute in fp32");
-  check_quantize(flags, device);
+  check_quantize(flags);
   training::AssembleOptions options;
   options.quantize = flags.quantize == "nf4";
   options.model = stage.model(config);
@@ -108,10 +104,10 @@ training::AssembleOptions options_of(const StepFlags& flags, const model::ModelC
   options.parallel.param_dtype = dtype_from_name(dtype);
   options.parallel.device = device;
   options.parallel.cpu_offload = flags.offload;
+  options.parallel.frees_grads = device.is_cuda() && !flags.offload && flags.accumulation == 1;
   options.groups.groups = {
       {.name = "policy", .learning_rate = flags.learning_rate, .weight_decay = 0.01}};
   options.adamw.recipe = optim::recipe_from_name(flags.precision);
-  optim::require_tried(options.adamw.recipe, device, "--precision");
   stage.set_up(options);
   run::MemoryRequest request = memory_request(flags, stage, world, options);
   run::fit_memory(request, memory_limit(flags, device), {.recompute = flags.recompute == "auto"});

@@ -19,16 +19,26 @@ bool in_bf16(const AdamW& args) {
   return args.exp_avg.defined() && args.exp_avg.scalar_type() == kBFloat16;
 }
 
+void check_planes(const ArgChecks& demands, const AdamW& args) {
+  const std::int64_t size = args.param.numel();
+  demands.vector("param", args.param, size, kBFloat16)
+      .vector("param_lower", args.param_lower, size, c10::ScalarType::Short);
+  WMTP_CHECK(!in_8bit(args), "adamw: a master in planes with moments in 8 bits");
+  WMTP_CHECK(!args.compute_copy.defined(), "adamw: a copy of a master in planes");
+}
+
 void check_adamw(const AdamW& args) {
   const ArgChecks demands("adamw", args.param);
-  const DType dtype = args.param.scalar_type();
+  const bool in_planes = args.param_lower.defined();
+  const DType dtype = in_planes ? kFloat32 : args.param.scalar_type();
   const std::int64_t size = args.param.numel();
+  if (in_planes) check_planes(demands, args);
   WMTP_CHECK(dtype == kFloat32 || dtype == kFloat64 || dtype == kBFloat16,
              "adamw: the master is neither fp32 nor bf16");
   WMTP_CHECK(dtype != kFloat64 || (!in_8bit(args) && !in_bf16(args)),
              "adamw: an fp64 master with moments of fewer bits than fp32");
   const DType moments = in_8bit(args) ? at::kByte : in_bf16(args) ? kBFloat16 : dtype;
-  demands.vector("param", args.param, size, dtype)
+  demands.vector("param", args.param, size, args.param.scalar_type())
       .vector("exp_avg", args.exp_avg, size, moments)
       .vector("exp_avg_sq", args.exp_avg_sq, size, moments)
       .gradient("grad", args.grad, {size})
@@ -45,13 +55,13 @@ void check_adamw(const AdamW& args) {
 }
 
 void adamw_on_gpu(const AdamW& a) {
-  const bool bf16_param = a.param.scalar_type() == kBFloat16;
-  WMTP_CHECK(bf16_param || !in_8bit(a), "adamw: 8-bit moments beside an fp32 master on a GPU");
+  const bool bf16_master = a.param.scalar_type() == kBFloat16 && !a.param_lower.defined();
+  WMTP_CHECK(bf16_master || !in_8bit(a), "adamw: 8-bit moments beside an fp32 master on a GPU");
   CudaAdamW args{};
   args.grad_element = element_of("adamw", a.grad);
   args.copy_element =
       a.compute_copy.defined() ? element_of("adamw", a.compute_copy) : Element::fp32;
-  args.param = data_of(a.param);
+  args.param = data_of(a.param), args.param_lower = data_of(a.param_lower);
   args.exp_avg = data_of(a.exp_avg), args.exp_avg_sq = data_of(a.exp_avg_sq);
   args.grad = data_of(a.grad), args.copy = data_of(a.compute_copy);
   args.grad_scale = floats_of(a.grad_scale);
@@ -73,7 +83,7 @@ void adamw_on_gpu(const AdamW& a) {
   const CudaKernels& gpu = gpu_kernels();
   const auto launch = in_8bit(a)    ? gpu.adamw_8bit
                       : !in_bf16(a) ? gpu.adamw
-                      : bf16_param  ? gpu.adamw_rounded
+                      : bf16_master ? gpu.adamw_rounded
                                     : gpu.adamw_bf16_moments;
   check_launch("adamw", launch(args, gpu_stream()));
 }
@@ -87,7 +97,7 @@ void adamw(const AdamW& args) {
   if (args.param.is_cuda()) return adamw_on_gpu(args);
   if (in_8bit(args)) return cpu::adamw_8bit(args);
   if (in_bf16(args)) return cpu::adamw_rounded(args);
-  if (is_double_on_cpu("adamw", args.param)) return cpu::adamw<double>(args);
+  if (args.param.scalar_type() == kFloat64) return cpu::adamw<double>(args);
   cpu::fast::adamw(args);
 }
 

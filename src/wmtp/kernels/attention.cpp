@@ -15,8 +15,7 @@ namespace {
 // Below these cuDNN gains nothing, and it refuses documents of one token.
 constexpr std::int32_t kShortestForCudnn = 128;
 constexpr std::int64_t kSmallestForCudnn = 32;
-// Above these the kernels have no body.
-constexpr std::int64_t kLargestForCudnn = 128, kLargestForFlash = 256;
+constexpr std::int64_t kLargestForCudnn = 128;  // above it there is no body
 
 void check_attention(const ArgChecks& demands, const Tensor& q_NHE, const Tensor& k_NGE,
                      const Tensor& v_NGE, const Documents& documents) {

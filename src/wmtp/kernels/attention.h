@@ -19,6 +19,7 @@ Documents make_documents(std::vector<std::int32_t> start, c10::Device device);
 
 // efficient: on a GPU fp32 and heads above 256 features, where cuDNN and flash do not compute.
 enum class AttentionChoice { automatic, cudnn, flash, reference, efficient };
+inline constexpr std::int64_t kLargestForFlash = 256;  // features of a head, on a GPU
 
 struct AttentionOptions {
   AttentionChoice choice = AttentionChoice::automatic;

@@ -1,12 +1,14 @@
 #include "wmtp/kernels/float8.h"
 
 #include <ATen/ops/amax.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include "wmtp/core/error.h"
 #include "wmtp/kernels/cpu/reference.h"
+#include "wmtp/kernels/gpu/float8.h"
 #include "wmtp/kernels/support/checks.h"
 #include "wmtp/tensor/profile_scope.h"
 
@@ -15,10 +17,6 @@ namespace {
 
 std::int64_t padded(std::int64_t count) {
   return (count + kFloat8Multiple - 1) / kFloat8Multiple * kFloat8Multiple;
-}
-
-void require_cpu(const Tensor& tensor) {
-  WMTP_CHECK(tensor.is_cpu(), "float8: there are no GPU bodies yet");
 }
 
 void check_amax(const ArgChecks& demands, const Float8Quantise& args) {
@@ -36,12 +34,9 @@ void check_operand(std::string_view name, const Float8Matrix& operand) {
   WMTP_CHECK(
       scales == 1 || scales == operand.values_RK.size(0),
       fmt::format("float8: {} has {} scales for {} rows", name, scales, operand.values_RK.size(0)));
-  require_cpu(operand.values_RK);
 }
 
-// A B^T in the dtype asked for. The numbers of 8 bits and their products are exact in fp32, so that
-// sums and the two scales alone round.
-Tensor product(const Float8Matrix& a, const Float8Matrix& b, DType dtype) {
+void check_product(const Float8Matrix& a, const Float8Matrix& b, const Tensor& out) {
   check_operand("left operand", a);
   check_operand("right operand", b);
   const std::int64_t contracted = a.values_RK.size(1);
@@ -51,6 +46,19 @@ Tensor product(const Float8Matrix& a, const Float8Matrix& b, DType dtype) {
       fmt::format("float8: a product of [{}, {}] and [{}, {}], but both contract the same, "
                   "a multiple of 16, and so is the right one's number of rows",
                   a.values_RK.size(0), contracted, b.values_RK.size(0), b.values_RK.size(1)));
+  ArgChecks("float8 product", out)
+      .matrix("out", out, a.values_RK.size(0), b.values_RK.size(0), out.scalar_type())
+      .matrix("left operand", a.values_RK, a.values_RK.size(0), contracted,
+              a.values_RK.scalar_type())
+      .matrix("right operand", b.values_RK, b.values_RK.size(0), contracted,
+              b.values_RK.scalar_type())
+      .vector("left scales", a.inverse, a.inverse.numel(), kFloat32)
+      .vector("right scales", b.inverse, b.inverse.numel(), kFloat32);
+}
+
+// A B^T in the dtype asked for. The numbers of 8 bits and their products are exact in fp32, so that
+// sums and the two scales alone round.
+Tensor product(const Float8Matrix& a, const Float8Matrix& b, DType dtype) {
   const DType sums = statistics_dtype(dtype);
   Tensor out = at::mm(a.values_RK.to(sums), b.values_RK.to(sums).t());
   return out.mul_(a.inverse.to(sums).view({-1, 1})).mul_(b.inverse.to(sums).view({1, -1}));
@@ -63,7 +71,7 @@ DType dtype_of(Float8Format format) {
 }
 
 double largest_of(Float8Format format) {
-  return format == Float8Format::e4m3 ? 448 : 57344;
+  return (format == Float8Format::e4m3 ? kE4m3Shape : kE5m2Shape).largest;
 }
 
 Float8Format format_of(Float8Recipe recipe, Float8Role role) {
@@ -73,7 +81,8 @@ Float8Format format_of(Float8Recipe recipe, Float8Role role) {
 
 Float8Amax float8_amax(const Tensor& x_RC, Float8Recipe recipe) {
   WMTP_CHECK(recipe != Float8Recipe::off, "float8: an amax without a recipe");
-  require_cpu(x_RC);
+  ArgChecks("float8_amax", x_RC).matrix("x", x_RC, x_RC.size(0), x_RC.size(1), x_RC.scalar_type());
+  if (x_RC.is_cuda()) return gpu::float8_amax(x_RC, recipe);
   const auto fp32 = x_RC.options().dtype(kFloat32);
   const bool rowwise = recipe == Float8Recipe::rowwise;
   if (x_RC.numel() == 0)
@@ -88,16 +97,19 @@ Float8Amax float8_amax(const Tensor& x_RC, Float8Recipe recipe) {
 Float8Forms quantise(const Float8Quantise& args) {
   const ProfiledOperator operation("wmtp::quantise");
   WMTP_CHECK(args.recipe != Float8Recipe::off, "float8: quantised without a recipe");
-  require_cpu(args.x_RC);
   const ArgChecks demands("quantise", args.x_RC);
   const std::int64_t rows = args.x_RC.size(0), columns = args.x_RC.size(1);
   demands.matrix("x", args.x_RC, rows, columns, args.x_RC.scalar_type());
   check_amax(demands, args);
   const auto bytes = args.x_RC.options().dtype(dtype_of(format_of(args.recipe, args.role)));
+  auto room = [&](std::int64_t lines, std::int64_t contracted) {
+    const bool on_gpu = args.x_RC.is_cuda();  // whose body writes the padding, too
+    return on_gpu ? at::empty({lines, contracted}, bytes) : at::zeros({lines, contracted}, bytes);
+  };
   Float8Forms forms;
-  if (args.rows) forms.rows.values_RK = at::zeros({rows, columns}, bytes);
-  if (args.columns) forms.columns.values_RK = at::zeros({columns, padded(rows)}, bytes);
-  cpu::quantise(args, forms);
+  if (args.rows) forms.rows.values_RK = room(rows, columns);
+  if (args.columns) forms.columns.values_RK = room(columns, padded(rows));
+  args.x_RC.is_cuda() ? gpu::quantise(args, forms) : cpu::quantise(args, forms);
   return forms;
 }
 
@@ -113,12 +125,16 @@ Float8Forms quantise(const Tensor& x_RC, Float8Recipe recipe, Float8Role role, b
 
 void float8_linear(const Float8Matrix& x, const Float8Matrix& weight, const Tensor& y_NO) {
   const ProfiledOperator operation("wmtp::float8_linear");
+  check_product(x, weight, y_NO);
+  if (y_NO.is_cuda()) return gpu::float8_product(x, weight, y_NO, /*fast=*/true);
   y_NO.copy_(product(x, weight, y_NO.scalar_type()));
 }
 
 void float8_linear_backward_input(const Float8Matrix& dy, const Float8Matrix& weight,
                                   const Tensor& dx_NI) {
   const ProfiledOperator operation("wmtp::float8_linear_backward_input");
+  check_product(dy, weight, dx_NI);
+  if (dx_NI.is_cuda()) return gpu::float8_product(dy, weight, dx_NI, /*fast=*/false);
   dx_NI.copy_(product(dy, weight, dx_NI.scalar_type()));
 }
 
@@ -126,6 +142,8 @@ void float8_linear_backward_weight(const Float8Matrix& dy, const Float8Matrix& x
                                    const Tensor& dweight_OI, int beta) {
   const ProfiledOperator operation("wmtp::float8_linear_backward_weight");
   WMTP_CHECK(beta == 0 || beta == 1, "float8: beta is 0 or 1");
+  check_product(dy, x, dweight_OI);
+  if (dweight_OI.is_cuda()) return gpu::float8_product_sum(dy, x, dweight_OI, beta);
   const Tensor sum_OI = product(dy, x, dweight_OI.scalar_type());
   beta == 1 ? dweight_OI.add_(sum_OI) : dweight_OI.copy_(sum_OI);
 }

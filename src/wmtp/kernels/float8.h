@@ -1,6 +1,7 @@
 // Linear layers on operands of 8 bits, as the scaled matrix products of GPUs of compute capability
-// 9.0 take them. The bodies here are the CPU's: the exact definition that GPU bodies are held
-// against. No GPU body exists yet, and a tensor on a GPU is refused.
+// 9.0 take them. The CPU's bodies are the exact definition; on a GPU amax, scales, bytes and
+// inverses have the same bits, and products add up in fewer bits than fp32 has. The GPU's bodies
+// have never run on one (tests/emulated_gpu runs them): no run offers them yet.
 //   scale       s = fp32(largest / max(amax, 1e-12)), the division in double; rowwise takes the
 //               power of two at or below it
 //   quantised   q = float8_of(fp32(x) * s), the product rounded to fp32
@@ -18,6 +19,7 @@
 #pragma once
 #include <cstdint>
 
+#include "wmtp/kernels/codes/float8_format.h"
 #include "wmtp/tensor/dtype.h"
 #include "wmtp/tensor/tensor.h"
 
@@ -26,8 +28,6 @@ namespace wmtp::kernels {
 inline constexpr std::int64_t kFloat8Multiple = 16;
 // tensorwise: one scale for an operand. rowwise: one for each row of its form, powers of two.
 enum class Float8Recipe { off, tensorwise, rowwise };
-// e4m3: 1-4-3 bits, largest 448, no infinity. e5m2: 1-5-2 bits, largest 57344.
-enum class Float8Format { e4m3, e5m2 };
 // What an operand is: the gradients of outputs are e5m2 in a tensorwise product, all else is e4m3.
 enum class Float8Role { weight, input, output_grad };
 
@@ -57,7 +57,7 @@ struct Float8Forms {
   Float8Matrix rows, columns;  // those that were asked for
 };
 struct Float8Quantise {
-  Tensor x_RC;  // fp32, bf16, fp16, or fp64 (taken to fp32 first)
+  Tensor x_RC;  // fp32, bf16, fp16, or on a CPU fp64 (taken to fp32 first)
   Float8Recipe recipe = Float8Recipe::off;
   Float8Role role = Float8Role::input;
   Float8Amax amax;  // of x, or of the whole matrix that x is a part of
@@ -69,7 +69,7 @@ Float8Forms quantise(const Tensor& x_RC, Float8Recipe recipe, Float8Role role, b
                      bool columns);
 
 // Outputs are overwritten; fp32, bf16 and fp16 ones are rounded once from the fp32 result, fp64
-// ones are summed in fp64. On a GPU the forward alone may accumulate fast.
+// ones (on a CPU) are summed in fp64. On a GPU the forward alone may accumulate fast.
 void float8_linear(const Float8Matrix& x, const Float8Matrix& weight, const Tensor& y_NO);
 void float8_linear_backward_input(const Float8Matrix& dy, const Float8Matrix& weight,
                                   const Tensor& dx_NI);

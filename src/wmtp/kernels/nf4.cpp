@@ -10,6 +10,7 @@
 #include "wmtp/kernels/cpu/nf4.h"
 #include "wmtp/kernels/cpu/parallel.h"
 #include "wmtp/kernels/support/checks.h"
+#include "wmtp/kernels/support/cuda_launch.h"
 #include "wmtp/tensor/dtype.h"
 #include "wmtp/tensor/profile_scope.h"
 
@@ -71,6 +72,23 @@ void dequantize_on_cpu(const Tensor& packed, const Nf4Scales& scales, const Tens
       cpu::nf4_dequantize_block(bytes + block * kNf4Block / 2, scale_of(block),
                                 size_of_block(block, size), values + block * kNf4Block);
   });
+}
+
+void dequantize_on_gpu(const Tensor& packed, const Nf4Scales& scales, const Tensor& out) {
+  CudaNf4 args{};
+  args.element = element_of("nf4_dequantize", out);
+  args.packed = packed.const_data_ptr<std::uint8_t>();
+  if (scales.nested()) {
+    args.codes = scales.codes.const_data_ptr<std::uint8_t>();
+    args.group_max = scales.group_max.const_data_ptr<float>();
+    args.offset = scales.offset;
+  } else {
+    args.absmax = scales.codes.const_data_ptr<float>();
+  }
+  args.out = data_of(out);
+  args.size = out.numel();
+  args.skipped_blocks = scales.first_block % kNf4Group;
+  check_launch("nf4_dequantize", gpu_kernels().nf4_dequantize(args, gpu_stream()));
 }
 
 }  // namespace
@@ -147,7 +165,8 @@ void nf4_dequantize(const Tensor& packed, const Nf4Scales& scales, const Tensor&
   const ArgChecks demands("nf4_dequantize", out);
   demands.gradient("out", out, {size}).vector("packed", packed, nf4_bytes(size), kCodes);
   check_scales(demands, scales, nf4_blocks(size));
-  WMTP_CHECK(out.is_cpu(), "nf4_dequantize: there is no body for a GPU");
+  if (size == 0) return;
+  if (out.is_cuda()) return dequantize_on_gpu(packed, scales, out);
   switch (out.scalar_type()) {
     case kFloat32:
       return dequantize_on_cpu<float>(packed, scales, out);
@@ -155,9 +174,11 @@ void nf4_dequantize(const Tensor& packed, const Nf4Scales& scales, const Tensor&
       return dequantize_on_cpu<double>(packed, scales, out);
     case kBFloat16:
       return dequantize_on_cpu<c10::BFloat16>(packed, scales, out);
+    case kFloat16:
+      return dequantize_on_cpu<c10::Half>(packed, scales, out);
     default:
       throw Error(ErrorKind::internal, "kernels",
-                  "nf4_dequantize: out is none of fp32, fp64 and bf16");
+                  "nf4_dequantize: out is none of fp32, fp64, bf16 and fp16");
   }
 }
 

@@ -68,9 +68,10 @@ Nf4Scales nf4_stretch(const Nf4Scales& scales, std::int64_t first_block, std::in
 // a' of each block: fp32 [blocks] on the CPU.
 Tensor nf4_scales(const Nf4Scales& scales);
 
-// out[i] = round(table[index] * a'), one rounding to nearest even where out is bf16, none where it
-// is fp32 (or fp64). packed uint8 [nf4_bytes(n)], out [n]: whole blocks of a parameter from
-// scales.first_block on, the last one perhaps short. STREAM.
+// out[i] = round(table[index] * a'), one rounding to nearest even where out is bf16 or fp16, none
+// where it is fp32 (or, on a CPU, fp64). packed uint8 [nf4_bytes(n)], out [n]: whole blocks of a
+// parameter from scales.first_block on, the last one perhaps short. A GPU's bits are the CPU's.
+// STREAM.
 void nf4_dequantize(const Tensor& packed, const Nf4Scales& scales, const Tensor& out);
 
 }  // namespace wmtp::kernels

@@ -167,7 +167,7 @@ struct BaseSearch {
 };
 
 // The base's weights as the run had them. What is quantised was rounded before to the dtype that
-// frozen weights are stored in, fp32 on CPUs where the configuration names none.
+// frozen weights are stored in, and not at all where the configuration names none.
 QuantizedBase base_weights(const ModelSource& base, const config::Config& config,
                            OpenedModel& opened) {
   std::vector<layout::UnitSpec> units = units_of(opened);

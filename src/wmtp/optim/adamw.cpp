@@ -36,7 +36,7 @@ AdamW::AdamW(std::vector<TrainedShard> shards, ParamGroups groups, const AdamWSe
     : shards_(std::move(shards)), groups_(std::move(groups)), settings_(settings) {
   WMTP_CHECK(!shards_.empty(), "there is nothing to train");
   for (const TrainedShard& shard : shards_) {
-    const DType master = shard.master.scalar_type();
+    const DType master = shard.master_lower.defined() ? kFloat32 : shard.master.scalar_type();
     WMTP_CHECK(master != kBFloat16 || master_dtype(settings_.recipe) == kBFloat16,
                "a bf16 master without stochastic rounding");
     const MomentLayout layout = moment_layout(
@@ -70,6 +70,7 @@ void AdamW::update(std::size_t index, const GroupRange& range, const UpdateContr
   const ShardMoments::View first = moments_[index].view(Moment::first, range.in_shard);
   const ShardMoments::View second = moments_[index].view(Moment::second, range.in_shard);
   kernels::adamw({.param = part(shard.master),
+                  .param_lower = part(shard.master_lower),
                   .grad = part(shard.grad),
                   .exp_avg = first.values,
                   .exp_avg_sq = second.values,

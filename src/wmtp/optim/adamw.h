@@ -25,8 +25,11 @@ struct TrainedShard {
   layout::BucketPlan plan;
   int rank = 0;         // which part of the plan this shard is
   Tensor master, grad;  // master: the recipe's dtype; fp32 (fp64) in a unit of full precision
-  Tensor compute_copy;  // undefined: none to keep up to date
-  UnitId unit = {};     // as apply() names it
+  // The lower plane (kernels/codes/planes.h) of a master whose upper one is `master`; undefined: it
+  // is all.
+  Tensor master_lower = {};
+  Tensor compute_copy = {};                      // undefined: none to keep up to date
+  UnitId unit = {};                              // as apply() names it
   bool is_block = true, full_precision = false;  // as MomentRules have them
 };
 

@@ -24,7 +24,8 @@ std::int64_t num_quantized(const std::vector<layout::ParamSpec>& trained,
 }
 
 DType wide_dtype(const MomentRules& rules) {
-  return rules.recipe == Recipe::fp32 || rules.full_precision ? rules.master : kBFloat16;
+  const bool as_master = same_numbers(rules.recipe, Recipe::fp32) || rules.full_precision;
+  return as_master ? rules.master : kBFloat16;
 }
 
 MomentLayout moment_layout(const layout::BucketPlan& plan, int rank, const MomentRules& rules) {

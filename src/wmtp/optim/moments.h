@@ -20,7 +20,7 @@ struct MomentRules {
   Recipe recipe = Recipe::fp32;
   bool is_block = true;         // false: embedding, unembedding, value head
   bool full_precision = false;  // as layout::UnitSpec has it
-  DType master = kFloat32;
+  DType master = kFloat32;      // of its numbers, which may lie in planes
 };
 // Elements of the unit's flat trained buffer in 8 bits, from its start: the matrices it begins
 // with.

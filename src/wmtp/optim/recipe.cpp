@@ -15,6 +15,8 @@ std::string_view name_of(Recipe recipe) {
   switch (recipe) {
     case Recipe::fp32:
       return "fp32";
+    case Recipe::split:
+      return "split";
     case Recipe::bf16_moments:
       return "bf16_moments";
     case Recipe::bf16_sr:
@@ -40,16 +42,21 @@ DType master_dtype(Recipe recipe) {
   return recipe == Recipe::bf16_sr || recipe == Recipe::int8 ? kBFloat16 : kFloat32;
 }
 
+bool splits_masters(Recipe recipe) {
+  return recipe == Recipe::split || recipe == Recipe::bf16_moments;
+}
+
+bool same_numbers(Recipe a, Recipe b) {
+  const auto is_wide = [](Recipe one) { return one == Recipe::fp32 || one == Recipe::split; };
+  return a == b || (is_wide(a) && is_wide(b));
+}
+
 std::int64_t shard_alignment(Recipe recipe) {
   return recipe == Recipe::int8 ? kernels::kCodeBlock : layout::BucketPlan::kAlignment;
 }
 
-void require_tried(Recipe recipe, c10::Device device, std::string_view key) {
-  if (device.is_cpu() || recipe == Recipe::fp32 || recipe == Recipe::bf16_sr) return;
-  throw Error(
-      ErrorKind::config, "optim",
-      fmt::format("{}: {} on a GPU, but its GPU bodies were never run", key, name_of(recipe)),
-      "take bf16_sr or fp32 there, or train on CPUs (runtime.device: cpu)");
+bool has_run_on_gpu(Recipe recipe) {
+  return recipe == Recipe::fp32 || recipe == Recipe::bf16_sr;
 }
 
 }  // namespace wmtp::optim

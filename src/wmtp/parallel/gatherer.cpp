@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "wmtp/core/error.h"
 
@@ -30,12 +31,16 @@
 namespace wmtp::parallel {
 namespace {
 
+bool is_sharded(const layout::BucketPlan& plan) {
+  return plan.padded_numel() > plan.shard_numel();
+}
+
 // Frozen weights that are whole, on the device and of the compute dtype are used where they lie.
 bool gathers_frozen(const UnitState& state, c10::Device device) {
   if (state.quantized) return true;
   return state.frozen.defined() &&
-         (state.plan.frozen.padded_numel() > state.frozen.numel() ||
-          state.frozen.device() != device || state.frozen.scalar_type() != state.compute_dtype);
+         (is_sharded(state.plan.frozen) || state.frozen.device() != device ||
+          state.frozen.scalar_type() != state.compute_dtype);
 }
 
 std::int64_t buffer_numel(const UnitState& state, c10::Device device) {
@@ -71,9 +76,9 @@ Gatherer::Gatherer(const std::vector<UnitState>& states, const ParallelOptions& 
 // The weights are already whole and in the compute dtype on the device: nothing to gather.
 bool Gatherer::aliases(const UnitState& state) const {
   const bool whole_trained = !state.master.defined() || state.copy.defined() ||
-                             (state.plan.trained.padded_numel() == state.master.numel() &&
-                              state.master.scalar_type() == state.compute_dtype &&
-                              state.master.device() == options_.device);
+                             (!is_sharded(state.plan.trained) &&
+                              state.master.values().scalar_type() == state.compute_dtype &&
+                              state.master.values().device() == options_.device);
   return whole_trained && !gathers_frozen(state, options_.device);
 }
 
@@ -99,7 +104,7 @@ UnitWeights Gatherer::acquire(UnitId id, bool backward) {
     return size > 0 ? flat.narrow(0, 0, size) : Tensor();
   };
   if (aliases(state))
-    return {front(state.copy.defined() ? state.copy : state.master, trained),
+    return {front(state.copy.defined() ? state.copy : state.master.values(), trained),
             front(state.frozen, frozen)};
 
   Buffer& buffer = buffer_of(unit);
@@ -214,41 +219,40 @@ void Gatherer::fetch(std::size_t unit, Buffer& buffer) {
   drop(buffer);
   buffer.holds = static_cast<int>(unit);
   std::int64_t at = 0;
-  if (state.master.defined() && !state.copy.defined()) {
-    const std::int64_t size = state.plan.trained.padded_numel();
-    buffer.trained_work = fetch_bucket(state.plan.trained, state.master,
-                                       buffer.storage.narrow(0, at, size), state.plan.name);
-    at += size;
-  }
-  if (!gathers_frozen(state, options_.device)) return;
-  const Tensor whole = buffer.storage.narrow(0, at, state.plan.frozen.padded_numel());
-  buffer.frozen_work = state.quantized
-                           ? fetch_quantized(state, whole)
-                           : fetch_bucket(state.plan.frozen, state.frozen, whole, state.plan.name);
+  const auto take = [&](const layout::BucketPlan& plan) {
+    const std::int64_t begin = std::exchange(at, at + plan.padded_numel());
+    return buffer.storage.narrow(0, begin, plan.padded_numel());
+  };
+  if (state.master.defined() && !state.copy.defined())
+    buffer.trained_work =
+        gather(state, {state.plan.trained, state.master.values()}, take(state.plan.trained),
+               [&](const Tensor& own) { kernels::round_to_compute(state.master.values(), own); });
+  if (gathers_frozen(state, options_.device))
+    buffer.frozen_work = gather(state, {state.plan.frozen, state.frozen}, take(state.plan.frozen),
+                                [&](const Tensor& own) {
+                                  if (state.quantized)
+                                    state.quantized->dequantize(own);
+                                  else
+                                    own.copy_(state.frozen, /*non_blocking=*/true);
+                                });
 }
 
-// Each rank's own part is made where the gather leaves it: values travel, not bytes of 4 bits.
-comm::Work Gatherer::fetch_quantized(const UnitState& state, const Tensor& whole) {
-  const std::int64_t size = state.plan.frozen.shard_numel();
-  const bool sharded = whole.numel() > size;
-  const Tensor own = whole.narrow(0, sharded ? group_->rank() * size : 0, size);
-  state.quantized->dequantize(own);
+// The rank's own part is made where the gather leaves it, unless its shard is sent as it is kept.
+// Of weights in NF4 values travel, not bytes of 4 bits.
+comm::Work Gatherer::gather(const UnitState& state, const Kept& kept, const Tensor& whole,
+                            const std::function<void(const Tensor&)>& make) {
+  const bool sharded = is_sharded(kept.plan);
+  const bool as_kept = sharded && kept.shard.defined() &&
+                       kept.shard.scalar_type() == whole.scalar_type() &&
+                       kept.shard.device() == whole.device();
+  Tensor own = kept.shard;
+  if (!as_kept) {
+    const std::int64_t size = kept.plan.shard_numel();
+    own = whole.narrow(0, sharded ? group_->rank() * size : 0, size);
+    make(own);
+  }
   if (!sharded) return {};
   return group_->all_gather(whole, own, state.plan.name);
-}
-
-comm::Work Gatherer::fetch_bucket(const layout::BucketPlan& plan, const Tensor& shard,
-                                  const Tensor& whole, const std::string& unit) {
-  const std::int64_t size = plan.shard_numel();
-  const int rank = plan.padded_numel() == size ? 0 : group_->rank();
-  Tensor own = shard;
-  if (shard.scalar_type() != whole.scalar_type() || shard.device() != whole.device() ||
-      plan.padded_numel() == size) {
-    own = whole.narrow(0, rank * size, size);
-    own.copy_(shard, /*non_blocking=*/true);
-  }
-  if (plan.padded_numel() == size) return {};
-  return group_->all_gather(whole, own, unit);
 }
 
 void Gatherer::prefetch(bool backward) {

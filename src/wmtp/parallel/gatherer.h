@@ -7,6 +7,7 @@
 // behind the update of the step before. THREADS: one. COLLECTIVE: all ranks acquire, and update,
 // the same units in the same order.
 #pragma once
+#include <functional>
 #include <map>
 #include <set>
 #include <vector>
@@ -51,6 +52,11 @@ class Gatherer {
     comm::Work trained_work, frozen_work;
   };
 
+  struct Kept {
+    const layout::BucketPlan& plan;
+    const Tensor& shard;  // undefined: not in values
+  };
+
   bool aliases(const UnitState& state) const;
   bool has_own_buffer(const UnitState& state) const;
   bool needs_buffer(const UnitState& state) const { return !aliases(state); }
@@ -60,9 +66,9 @@ class Gatherer {
   static void drop(Buffer& buffer);
   void fetch(std::size_t unit, Buffer& buffer);
   void fetch_early(std::size_t unit);
-  comm::Work fetch_bucket(const layout::BucketPlan& plan, const Tensor& shard, const Tensor& whole,
-                          const std::string& unit);
-  comm::Work fetch_quantized(const UnitState& state, const Tensor& whole);
+  // `make` writes the rank's own part of `whole` where its shard cannot be sent as it is.
+  comm::Work gather(const UnitState& state, const Kept& kept, const Tensor& whole,
+                    const std::function<void(const Tensor& own)>& make);
   void prefetch(bool backward);
 
   const std::vector<UnitState>& states_;

@@ -22,16 +22,26 @@ struct ParallelOptions {
   Strategy strategy = Strategy::full_shard;
   int shard_group_size = 1;       // ranks of a group of HYBRID_SHARD; divides the world
   DType master_dtype = kFloat32;  // of trained weights as the optimizer sees them: fp32, bf16
+  bool split_masters = false;     // fp32 masters lie in planes where bf16 is computed with
   DType param_dtype = kFloat32;   // gather and compute
   DType reduce_dtype = kFloat32;  // gradients on the wire
-  // Frozen weights between uses; absent: param_dtype. Units of full precision keep theirs.
+  // Frozen weights between uses; absent: param_dtype. Units of full precision keep theirs. What is
+  // quantised is rounded to it before; absent: not at all, whatever is computed with.
   std::optional<DType> frozen_dtype = {};
   std::int64_t trained_alignment = 128;  // where the shards of trained weights are cut
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   bool cpu_offload = false;                         // shards and gradients in (pinned) host memory
   int prefetch_forward = 1, prefetch_backward = 1;  // units ahead
   bool no_sync = false;  // unsharded gradients during accumulation, one reduction a step
+  // A gradient has memory from where its unit is opened to its update, in steps of one micro-batch.
+  // Off: gradients stand, as accumulation needs them, and as is faster on a CPU, where memory that
+  // comes back is fresh pages.
+  bool frees_grads = false;
 
+  // Whether the masters of a unit lie in two planes (master.h).
+  bool splits(bool full_precision) const {
+    return split_masters && !full_precision && master_dtype == kFloat32 && param_dtype == kBFloat16;
+  }
   // On a CPU everything is in host memory anyway.
   bool offloads() const { return cpu_offload && device.is_cuda(); }
   // Frozen weights too are only whole while they are used.

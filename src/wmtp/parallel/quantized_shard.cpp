@@ -36,6 +36,21 @@ std::int64_t num_groups(const layout::Range& range) {
   return kernels::nf4_groups(first_block(range) % kernels::kNf4Group + num_blocks(range));
 }
 
+std::int64_t nf4_bytes_of(const layout::Range& range) {
+  return kernels::nf4_bytes(range.size()) + num_blocks(range) +
+         num_groups(range) * static_cast<std::int64_t>(sizeof(float));
+}
+
+// Themselves where they are there already. From pinned memory the host does not wait.
+kernels::Nf4Weights on_device(const kernels::Nf4Weights& weights, c10::Device device) {
+  auto moved = [device](const Tensor& tensor) {
+    return tensor.defined() ? tensor.to(device, /*non_blocking=*/true) : tensor;
+  };
+  const kernels::Nf4Scales& scales = weights.scales;
+  return {moved(weights.packed),
+          {moved(scales.codes), moved(scales.group_max), scales.offset, scales.first_block}};
+}
+
 }  // namespace
 
 bool has_quantized(const layout::BucketPlan& plan) {
@@ -43,8 +58,8 @@ bool has_quantized(const layout::BucketPlan& plan) {
 }
 
 QuantizedShard::QuantizedShard(const layout::BucketPlan& plan, int rank,
-                               const at::TensorOptions& options)
-    : options_(options) {
+                               const at::TensorOptions& options, DType rounded)
+    : options_(options), rounded_(rounded) {
   for (const layout::Piece& piece : plan.pieces(rank)) {
     const std::int64_t size = piece.in_param.size();
     Part part{piece, {}, {}};
@@ -79,7 +94,7 @@ void QuantizedShard::fill(const layout::BucketPlan& plan, const Sources& sources
     if (sources.stored) stored = sources.stored(param, range.begin, range.size());
     if (stored) {
       part.nf4.packed.copy_(stored->packed);
-      keep(part, stored->scales);
+      part.nf4.scales = kept(stored->scales);
       continue;
     }
     computed[part.piece.param] = true;
@@ -98,7 +113,7 @@ void QuantizedShard::fill(const layout::BucketPlan& plan, const Sources& sources
     const layout::Range whole = plan.param_range(part.piece.param), range = part.piece.in_param;
     const kernels::Nf4Scales scales =
         kernels::nf4_quantize_scales(all.narrow(0, first_block(whole), num_blocks(whole)));
-    keep(part, kernels::nf4_stretch(scales, first_block(range), num_blocks(range)));
+    part.nf4.scales = kept(kernels::nf4_stretch(scales, first_block(range), num_blocks(range)));
   }
 }
 
@@ -112,13 +127,12 @@ void QuantizedShard::fill_plain(Part& part, const layout::ParamSpec& param,
 
 void QuantizedShard::quantize(Part& part, const layout::ParamSpec& param, const ReadParam& read,
                               const Tensor& absmax) const {
-  const DType rounded = c10::typeMetaToScalarType(options_.dtype());
   const layout::Range range = part.piece.in_param;
   for (std::int64_t done = 0; done < range.size(); done += kReadAtOnce) {
     const std::int64_t size = std::min(kReadAtOnce, range.size() - done);
     Tensor values = at::empty({size}, kFloat32);
     read(param, range.begin + done, values);
-    values = values.to(rounded).to(kFloat32);
+    values = values.to(rounded_).to(kFloat32);
     const Tensor packed = at::empty({kernels::nf4_bytes(size)}, at::kByte);
     const std::int64_t bad =
         kernels::nf4_quantize(values, packed, absmax.narrow(0, done / kNf4Block, size / kNf4Block));
@@ -127,22 +141,25 @@ void QuantizedShard::quantize(Part& part, const layout::ParamSpec& param, const 
   }
 }
 
-// Copies: what is handed in is a view of a whole parameter's, or a mapped file's.
-void QuantizedShard::keep(Part& part, const kernels::Nf4Scales& scales) const {
-  const c10::Device device = part.nf4.packed.device();
-  auto kept = [device](const Tensor& tensor) {
-    return tensor.defined() ? tensor.to(device).clone() : Tensor();
+// Copies, in pinned memory where the shard is: what is handed in is a view of a whole parameter's,
+// or a mapped file's.
+kernels::Nf4Scales QuantizedShard::kept(const kernels::Nf4Scales& scales) const {
+  auto copied = [this](const Tensor& tensor) {
+    if (!tensor.defined()) return tensor;
+    return at::empty(tensor.sizes(), options_.dtype(tensor.scalar_type())).copy_(tensor);
   };
-  part.nf4.scales = {kept(scales.codes), kept(scales.group_max), scales.offset, scales.first_block};
+  return {copied(scales.codes), copied(scales.group_max), scales.offset, scales.first_block};
 }
 
 void QuantizedShard::dequantize(const Tensor& flat) const {
   for (const Part& part : parts_) {
     const Tensor out = flat.narrow(0, part.piece.in_shard, part.piece.in_param.size());
-    if (part.plain.defined())
+    if (part.plain.defined()) {
       out.copy_(part.plain, /*non_blocking=*/true);
-    else
-      kernels::nf4_dequantize(part.nf4.packed, part.nf4.scales, out);
+    } else {
+      const kernels::Nf4Weights here = on_device(part.nf4, out.device());
+      kernels::nf4_dequantize(here.packed, here.scales, out);
+    }
   }
 }
 
@@ -165,19 +182,25 @@ std::int64_t QuantizedShard::bytes_of(const layout::BucketPlan& plan, int rank, 
   std::int64_t sum = 0;
   for (const layout::Piece& piece : plan.pieces(rank)) {
     const layout::Range range = piece.in_param;
-    if (plan.params()[piece.param].quantized)
-      sum += kernels::nf4_bytes(range.size()) + num_blocks(range) +
-             num_groups(range) * static_cast<std::int64_t>(sizeof(float));
-    else
-      sum += range.size() * static_cast<std::int64_t>(element_bytes(plain));
+    sum += plan.params()[piece.param].quantized
+               ? nf4_bytes_of(range)
+               : range.size() * static_cast<std::int64_t>(element_bytes(plain));
   }
   return sum;
 }
 
+std::int64_t QuantizedShard::upload_bytes_of(const layout::BucketPlan& plan, int rank) {
+  std::int64_t largest = 0;
+  for (const layout::Piece& piece : plan.pieces(rank))
+    if (plan.params()[piece.param].quantized)
+      largest = std::max(largest, nf4_bytes_of(piece.in_param));
+  return largest;
+}
+
 // Numbers as they are read, rounded and wide again; the scales of the shard and of the bucket.
-std::int64_t QuantizedShard::fill_bytes_of(const layout::BucketPlan& plan, DType plain) {
+std::int64_t QuantizedShard::fill_bytes_of(const layout::BucketPlan& plan, DType rounded) {
   const std::int64_t per_element =
-      plain == kFloat32 ? 4 : 8 + static_cast<std::int64_t>(element_bytes(plain));
+      rounded == kFloat32 ? 4 : 8 + static_cast<std::int64_t>(element_bytes(rounded));
   return std::min(kReadAtOnce, plan.shard_numel()) * per_element +
          (plan.shard_numel() + plan.padded_numel()) / kNf4Block * 4;
 }

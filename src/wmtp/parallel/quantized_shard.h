@@ -16,27 +16,32 @@ bool has_quantized(const layout::BucketPlan& plan);
 
 class QuantizedShard {
  public:
-  // Zero weights, of `options` where they are plain.
-  QuantizedShard(const layout::BucketPlan& plan, int rank, const at::TensorOptions& options);
+  // Zero weights, of `options` where they are plain. `rounded`: what numbers are rounded to before
+  // they are quantised.
+  QuantizedShard(const layout::BucketPlan& plan, int rank, const at::TensorOptions& options,
+                 DType rounded);
 
   struct Sources {
     const ReadParam& values;
     const ReadNf4& stored;      // may be empty
     comm::Communicator* group;  // of the ranks that share the bucket; null: this one has all of it
   };
-  // Numbers that are not stored in NF4 are rounded to the plain dtype, then quantised, a few
+  // Numbers that are not stored in NF4 are rounded, then quantised, a few
   // million at a time. Error data for one that is not finite. COLLECTIVE, BLOCKS in the group.
   void fill(const layout::BucketPlan& plan, const Sources& sources);
 
   // The shard's values, in any floating dtype: table * a' rounded once. `flat` begins where the
-  // shard does; padding is left as it is. STREAM.
+  // shard does; padding is left as it is. What is kept in host memory for a `flat` on a GPU goes
+  // there in its 4 bits, a parameter at a time. STREAM.
   void dequantize(const Tensor& flat) const;
 
   std::vector<Tensor> tensors() const;  // all that is kept
   std::int64_t bytes() const;
   // The same of a shard that is not there, and what filling it takes besides.
   static std::int64_t bytes_of(const layout::BucketPlan& plan, int rank, DType plain);
-  static std::int64_t fill_bytes_of(const layout::BucketPlan& plan, DType plain);
+  // On a GPU, of the largest parameter of a shard that is kept in host memory.
+  static std::int64_t upload_bytes_of(const layout::BucketPlan& plan, int rank);
+  static std::int64_t fill_bytes_of(const layout::BucketPlan& plan, DType rounded);
 
  private:
   struct Part {
@@ -48,10 +53,11 @@ class QuantizedShard {
   void fill_plain(Part& part, const layout::ParamSpec& param, const ReadParam& read) const;
   void quantize(Part& part, const layout::ParamSpec& param, const ReadParam& read,
                 const Tensor& absmax) const;
-  void keep(Part& part, const kernels::Nf4Scales& scales) const;
+  kernels::Nf4Scales kept(const kernels::Nf4Scales& scales) const;
 
   std::vector<Part> parts_;
   at::TensorOptions options_;
+  DType rounded_;
 };
 
 }  // namespace wmtp::parallel

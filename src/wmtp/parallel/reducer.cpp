@@ -6,6 +6,7 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/tensor/cuda_plugin.h"
+#include "wmtp/tensor/storage_memory.h"
 
 // Why in this order. close() starts the reduction after the kernels that wrote the gradient, which
 // are already enqueued on the current stream, and returns; nobody waits for it before the slot is
@@ -71,6 +72,16 @@ Reducer::Slot& Reducer::slot_of(std::size_t unit) {
   return slots_.at(open_.at(unit));
 }
 
+// Padding is 0 from the start, also where a model adds to the gradient that is kept.
+Tensor& Reducer::grad_in_memory(std::size_t unit) {
+  UnitState& state = states_[unit];
+  if (options_.frees_grads && provide_memory(state.grad) && adds_in_place()) {
+    const std::int64_t numel = state.plan.trained.numel();
+    state.grad.narrow(0, numel, state.grad.numel() - numel).zero_();
+  }
+  return state.grad;
+}
+
 OpenGrad Reducer::open(UnitId id) {
   const auto unit = static_cast<std::size_t>(id.value());
   UnitState& state = states_.at(unit);
@@ -78,7 +89,7 @@ OpenGrad Reducer::open(UnitId id) {
   const std::int64_t numel = state.plan.trained.numel();
   const bool first = !opened_[unit];
   opened_[unit] = true;
-  if (adds_in_place()) return {state.grad.narrow(0, 0, numel), first};
+  if (adds_in_place()) return {grad_in_memory(unit).narrow(0, 0, numel), first};
   if (!own_.contains(unit)) {
     open_[unit] = turn_;
     turn_ = (turn_ + 1) % slots_.size();
@@ -137,7 +148,7 @@ void Reducer::finish_reduction(Slot& slot) {
 }
 
 void Reducer::bring_home(std::size_t unit, const Tensor& reduced) {
-  Tensor& grad = states_[unit].grad;
+  Tensor& grad = grad_in_memory(unit);
   if (reduced_[unit])
     grad.add_(reduced.to(grad.device()));
   else if (reduced.data_ptr() != grad.data_ptr())
@@ -177,8 +188,12 @@ void Reducer::finish() {
   for (auto& [unit, slot] : own_) finish_reduction(slot);
   for (Crossing& crossing : crossings_) finish_crossing(crossing);
   for (std::size_t unit = 0; unit < states_.size(); ++unit)
-    if (states_[unit].grad.defined() && !opened_[unit]) states_[unit].grad.zero_();
+    if (states_[unit].grad.defined() && !opened_[unit]) grad_in_memory(unit).zero_();
   if (options_.offloads()) cuda_tables().services.synchronize();
+}
+
+void Reducer::updated(UnitId id) {
+  if (options_.frees_grads) release_memory(states_.at(static_cast<std::size_t>(id.value())).grad);
 }
 
 std::int64_t Reducer::buffer_bytes() const {

@@ -38,6 +38,8 @@ class Reducer {
   // BLOCKS (CPU, cpu_offload) or orders the stream (CUDA): every unit's sharded gradient is
   // complete, and zero where nobody opened it in this step.
   void finish();
+  // The optimizer has read the unit's gradient.
+  void updated(UnitId unit);
 
   std::int64_t buffer_bytes() const;
 
@@ -63,6 +65,7 @@ class Reducer {
   // The model adds to the gradient that is kept.
   bool adds_in_place() const { return unsharded() && !options_.offloads(); }
   Slot& slot_of(std::size_t unit);
+  Tensor& grad_in_memory(std::size_t unit);
   void finish_reduction(Slot& slot);
   void reduce(std::size_t unit, Slot& slot);
   DType wire_dtype(const UnitState& state) const;

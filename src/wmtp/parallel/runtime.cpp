@@ -32,7 +32,8 @@ void Runtime::begin_micro_batch(bool last) {
 std::int64_t Runtime::state_bytes() const {
   std::int64_t bytes = 0;
   for (const UnitState& state : states_) {
-    for (const Tensor* part : {&state.master, &state.grad, &state.copy, &state.frozen})
+    bytes += state.master.bytes();
+    for (const Tensor* part : {&state.grad, &state.copy, &state.frozen})
       if (part->defined()) bytes += static_cast<std::int64_t>(part->nbytes());
     if (state.quantized) bytes += state.quantized->bytes();
   }
@@ -42,7 +43,7 @@ std::int64_t Runtime::state_bytes() const {
 void Runtime::gather_full(const Take& take) {
   if (placement_.replica() != 0) return;
   for (const UnitState& state : states_) {
-    if (state.master.defined()) gather_bucket(state.plan.trained, state.master, take);
+    if (state.master.defined()) gather_bucket(state.plan.trained, state.master.joined(), take);
     if (state.frozen.defined()) gather_bucket(state.plan.frozen, state.frozen, take);
     if (!state.quantized) continue;
     const DType wide = options_.master_dtype == kFloat64 ? kFloat64 : kFloat32;

@@ -35,9 +35,12 @@ class Runtime {
   // All gradients of the step are home: states()[u].grad.
   void finish_grads() { reducer_.finish(); }
   // Before the optimizer changes the masters, and after each unit's update: the first gathers of
-  // the next step start behind the other updates.
+  // the next step start behind the other updates, and a gradient's memory may go.
   void begin_update() { gatherer_.begin_update(); }
-  void unit_updated(UnitId unit) { gatherer_.updated(unit); }
+  void unit_updated(UnitId unit) {
+    gatherer_.updated(unit);
+    reducer_.updated(unit);
+  }
   // To be called after the masters were changed in another way.
   void weights_changed() { gatherer_.invalidate(); }
 

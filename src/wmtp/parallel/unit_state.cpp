@@ -3,6 +3,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include "wmtp/tensor/storage_memory.h"
+
 namespace wmtp::parallel {
 namespace {
 
@@ -22,19 +24,28 @@ int frozen_rank(const ParallelOptions& options, const Placement& placement) {
   return frozen_world(options, placement) == 1 ? 0 : placement.shard_rank();
 }
 
-void fill_bucket(const layout::BucketPlan& plan, int rank, const Tensor& shard, DType master,
+// `read` is the dtype that ranges are asked for in.
+void fill_bucket(const layout::BucketPlan& plan, int rank, const Master& shard, DType read,
                  const ReadParam& fill) {
   for (const layout::Piece& piece : plan.pieces(rank)) {
-    const Tensor target = shard.narrow(0, piece.in_shard, piece.in_param.size());
+    const std::int64_t size = piece.in_param.size();
+    const Master target = shard.narrow({piece.in_shard, piece.in_shard + size});
     const layout::ParamSpec& param = plan.params()[piece.param];
-    if (target.device().is_cpu() && target.scalar_type() == master) {
-      fill(param, piece.in_param.begin, target);
+    if (target.values().is_cpu() && target.values().scalar_type() == read) {
+      fill(param, piece.in_param.begin, target.values());
     } else {
-      const Tensor host = at::empty({piece.in_param.size()}, at::TensorOptions().dtype(master));
+      const Tensor host = at::empty({size}, at::TensorOptions().dtype(read));
       fill(param, piece.in_param.begin, host);
-      target.copy_(host);
+      target.write(host);
     }
   }
+}
+
+Master make_master(std::int64_t size, const ParallelOptions& options, bool full_precision,
+                   DType dtype) {
+  const at::TensorOptions where = shard_options(options, dtype);
+  return options.splits(full_precision) ? Master::in_planes(size, where)
+                                        : Master(at::zeros({size}, where));
 }
 
 }  // namespace
@@ -54,9 +65,11 @@ std::vector<UnitState> make_unit_states(const std::vector<layout::UnitSpec>& uni
     const DType master = state.plan.full_precision ? wide : options.master_dtype;
     state.compute_dtype = state.plan.full_precision ? wide : options.param_dtype;
     if (const std::int64_t size = state.plan.trained.shard_numel(); size > 0) {
-      state.master = at::zeros({size}, shard_options(options, master));
+      state.master = make_master(size, options, state.plan.full_precision, master);
       state.grad = at::zeros({size}, shard_options(options, wide));
-      const bool copied = options.strategy == Strategy::no_shard && state.compute_dtype != master;
+      if (options.frees_grads) release_memory(state.grad);
+      const bool copied = options.strategy == Strategy::no_shard &&
+                          state.compute_dtype != state.master.values().scalar_type();
       if (copied && !options.offloads())  // a master in host memory is cast on its way to a slot
         state.copy = at::zeros(
             {size}, at::TensorOptions().dtype(state.compute_dtype).device(options.device));
@@ -66,7 +79,8 @@ std::vector<UnitState> make_unit_states(const std::vector<layout::UnitSpec>& uni
                              : options.frozen_dtype.value_or(state.compute_dtype);
     if (has_quantized(state.plan.frozen))
       state.quantized.emplace(state.plan.frozen, frozen_rank(options, placement),
-                              shard_options(options, stored));
+                              shard_options(options, stored),
+                              options.frozen_dtype.value_or(kFloat32));
     else if (const std::int64_t size = state.plan.frozen.shard_numel(); size > 0)
       state.frozen = at::zeros({size}, shard_options(options, stored));
     states.push_back(std::move(state));
@@ -80,9 +94,9 @@ void fill_unit_states(std::vector<UnitState>& states, const ParallelOptions& opt
   for (UnitState& state : states) {
     if (state.master.defined())
       fill_bucket(state.plan.trained, placement.shard_rank(), state.master, master, sources.values);
-    if (state.copy.defined()) state.copy.copy_(state.master);
+    if (state.copy.defined()) kernels::round_to_compute(state.master.values(), state.copy);
     if (state.frozen.defined())
-      fill_bucket(state.plan.frozen, frozen_rank(options, placement), state.frozen, master,
+      fill_bucket(state.plan.frozen, frozen_rank(options, placement), Master(state.frozen), master,
                   sources.values);
     if (state.quantized)
       state.quantized->fill(state.plan.frozen,

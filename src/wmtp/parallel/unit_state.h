@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "wmtp/layout/shard_plan.h"
+#include "wmtp/parallel/master.h"
 #include "wmtp/parallel/options.h"
 #include "wmtp/parallel/quantized_shard.h"
 
@@ -14,12 +15,13 @@ namespace wmtp::parallel {
 struct UnitState {
   layout::UnitPlan plan;
   DType compute_dtype = kFloat32;
-  Tensor master;  // trained shard, padded; undefined if nothing is trained
-  Tensor grad;    // of the master's shape, fp32 (fp64) whatever the master's dtype; padding stays 0
+  Master master;  // trained shard, padded; undefined if nothing is trained
+  Tensor grad;    // of the master's shape, fp32 (fp64) whatever the master's dtype; padding stays
+                  // 0. With frees_grads it has memory in a backward and until its update only
   Tensor frozen;  // frozen shard (FULL_SHARD, HYBRID_SHARD) or the whole, in frozen_dtype
   std::optional<QuantizedShard> quantized;  // the same in place of it, where parameters are in NF4
   Tensor copy;  // the whole trained part in the compute dtype, where the optimizer keeps it up to
-                // date (NO_SHARD)
+                // date (NO_SHARD) and the master cannot be computed with
 
   bool has_frozen() const { return frozen.defined() || quantized; }
 };

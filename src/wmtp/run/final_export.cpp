@@ -47,9 +47,8 @@ models::Unquantized unquantized_base(const ModelPlan& policy) {
 // The base's weights as the run has them, for adapters to be tried upon.
 parallel::ReadParam base_fill(const ModelPlan& policy) {
   if (!policy.assemble.quantize) return policy.fill;
-  const parallel::ParallelOptions& parallel = policy.assemble.parallel;
   return models::quantized_base(base_of(policy), training::trainable_units(policy.assemble),
-                                parallel.frozen_dtype.value_or(parallel.param_dtype))
+                                policy.assemble.parallel.frozen_dtype.value_or(kFloat32))
       .fill;
 }
 

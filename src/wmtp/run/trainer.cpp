@@ -35,7 +35,7 @@ training::AssembleOptions with_objective(training::AssembleOptions options,
 void flip_a_bit(training::TrainableModel& model) {
   for (const parallel::UnitState& state : model.runtime().states())
     if (state.master.defined()) {
-      state.master.view(at::kByte).narrow(0, 0, 1).bitwise_xor_(1);
+      state.master.values().view(at::kByte).narrow(0, 0, 1).bitwise_xor_(1);
       return;
     }
 }

@@ -9,6 +9,7 @@ parallel::ParallelOptions parallel_of(const AssembleOptions& options) {
   parallel::ParallelOptions parallel = options.parallel;
   const DType master = optim::master_dtype(options.adamw.recipe);
   if (master != kFloat32) parallel.master_dtype = master;  // else fp32, or fp64
+  parallel.split_masters = optim::splits_masters(options.adamw.recipe);
   parallel.trained_alignment = optim::shard_alignment(options.adamw.recipe);
   return parallel;
 }
@@ -33,8 +34,15 @@ std::vector<optim::TrainedShard> trained_shards(parallel::Runtime& runtime) {
   for (int unit = 0; const parallel::UnitState& state : runtime.states()) {
     const UnitId id(unit++);
     if (state.master.defined())
-      shards.push_back({state.plan.trained, rank, state.master, state.grad, state.copy, id,
-                        !state.plan.kept, state.plan.full_precision});
+      shards.push_back({.plan = state.plan.trained,
+                        .rank = rank,
+                        .master = state.master.values(),
+                        .grad = state.grad,
+                        .master_lower = state.master.lower(),
+                        .compute_copy = state.copy,
+                        .unit = id,
+                        .is_block = !state.plan.kept,
+                        .full_precision = state.plan.full_precision});
   }
   return shards;
 }

@@ -88,8 +88,8 @@ training::StepResult LawRun::step() {
 
 void LawRun::resume(LawRun& other) {
   for (std::size_t u = 0; u < num_units(); ++u)
-    if (const Tensor& master = model_.runtime().states()[u].master; master.defined())
-      master.copy_(other.model_.runtime().states()[u].master);
+    if (const parallel::Master& master = model_.runtime().states()[u].master; master.defined())
+      master.write(other.model_.runtime().states()[u].master.joined());
   optim::AdamW &mine = model_.optimizer(), &theirs = other.model_.optimizer();
   for (std::size_t i = 0; i < theirs.moments().size(); ++i) {
     const std::vector<Tensor> to = mine.moments()[i].tensors(),
@@ -108,7 +108,7 @@ LawRun::Part LawRun::part(std::size_t unit, const Tensor& shard) {
 }
 
 LawRun::Part LawRun::master(std::size_t unit) {
-  return part(unit, model_.runtime().states()[unit].master);
+  return part(unit, model_.runtime().states()[unit].master.joined());
 }
 LawRun::Part LawRun::grad(std::size_t unit) {
   return part(unit, model_.runtime().states()[unit].grad);

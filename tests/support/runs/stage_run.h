@@ -67,7 +67,7 @@ class StageRun {
     Tensor values;
     std::int64_t begin = 0;  // of this rank's part in the unit
   };
-  Part master(std::size_t unit) { return part(unit, states()[unit].master); }
+  Part master(std::size_t unit) { return part(unit, states()[unit].master.joined()); }
   Part grad(std::size_t unit) { return part(unit, states()[unit].grad); }
   std::vector<parallel::UnitState>& states() { return model_->runtime().states(); }
   std::size_t num_units() { return states().size(); }

@@ -29,8 +29,7 @@ void add_policy_rows(std::vector<Row>& rows) {
       .with_aliases(kDTypeSpellings);
   add(rows, WMTP_KEY(models.policy.quantize),
       "nf4: the frozen projection matrices under LoRA are kept in 4.13 bits a weight, quantised "
-      "while they are loaded, after rounding to dtype; checkpoints then hold what is trained only; "
-      "on CPUs");
+      "while they are loaded, after rounding to dtype; checkpoints then hold what is trained only");
   add(rows, WMTP_KEY(models.policy.init),
       "random: weights drawn from runtime.seed (a preset or a config.json is enough)");
   add(rows, WMTP_KEY(models.policy.n_future_tokens),

@@ -83,10 +83,12 @@ void add_runtime_rows(std::vector<Row>& rows) {
       .per_rank()
       .between(0, 1024);
   add(rows, WMTP_KEY(runtime.deterministic),
-      "Same bits on every rerun and resume with the same ranks; needs runtime.threads, and a CPU: "
-      "kernels that cannot are refused");
+      "Same bits on every rerun and resume with the same ranks and device; needs runtime.threads");
   add(rows, WMTP_KEY(runtime.cuda_graphs), "Replay the step as a graph").host().unavailable();
-  add(rows, WMTP_KEY(runtime.attention), "Attention kernel").host().unavailable();
+  add(rows, WMTP_KEY(runtime.attention),
+      "Attention kernel; flash on a GPU: bf16 or fp16; reference: CPUs only, slow")
+      .host()
+      .unavailable({"cudnn"});
   add(rows, WMTP_KEY(runtime.loss_chunk_rows), "Rows of logits that exist at once; 0 = auto")
       .host()
       .at_least(0);

@@ -44,8 +44,8 @@ void add_step_rows(std::vector<Row>& rows) {
 
 void add_lora_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(training.float8),
-      "Products of blocks on 8-bit operands; refused on every device as yet: its GPU bodies were "
-      "never run")
+      "Products of blocks on 8-bit operands; refused on every device as yet: float8 weights "
+      "cannot be gathered")
       .free();
   add(rows, WMTP_KEY(training.use_lora), "Train low-rank adapters, the base stays frozen");
   add(rows, WMTP_KEY(training.lora.rank), "Rank of the adapters").between(1, 1024);
@@ -77,9 +77,7 @@ void add_optimizer_rows(std::vector<Row>& rows) {
       .above(0);
   add(rows, WMTP_KEY(training.optimizer.weight_decay), "Decoupled weight decay").free().at_least(0);
   add(rows, WMTP_KEY(training.optimizer.no_decay), "Parameters left out of weight decay");
-  add(rows, WMTP_KEY(training.optimizer.precision), "How masters and moments are kept")
-      .free()
-      .unavailable({"split"});
+  add(rows, WMTP_KEY(training.optimizer.precision), "How masters and moments are kept").free();
   add(rows, WMTP_KEY(training.lr_scheduler.type), "Course of the learning rate after warm-up")
       .free();
   add(rows, WMTP_KEY(training.lr_scheduler.warmup_ratio), "Warm-up as a share of the steps")

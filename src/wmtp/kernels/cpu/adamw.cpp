@@ -1,5 +1,9 @@
 #include "wmtp/kernels/adamw.h"
 
+#include <bit>
+#include <type_traits>
+
+#include "wmtp/kernels/codes/plane_bits.h"
 #include "wmtp/kernels/cpu/adamw_factors.h"
 #include "wmtp/kernels/cpu/parallel.h"
 #include "wmtp/kernels/cpu/reference.h"
@@ -7,6 +11,14 @@
 
 namespace wmtp::kernels::cpu {
 namespace {
+
+template <class C, class T>
+C as_computed(T value) {
+  if constexpr (std::is_same_v<C, c10::BFloat16> && std::is_same_v<T, float>)
+    return {split_bits(std::bit_cast<std::uint32_t>(value)).upper, C::from_bits()};
+  else
+    return static_cast<C>(value);
+}
 
 template <class T, class G, class C>
 void update(const AdamW& args) {
@@ -19,7 +31,7 @@ void update(const AdamW& args) {
   parallel_for(args.param.numel(), 32768, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       param[i] = factors.updated(param[i], static_cast<T>(grad[i]), m1[i], m2[i]);
-      if (copy) copy[i] = static_cast<C>(param[i]);
+      if (copy) copy[i] = as_computed<C>(param[i]);
     }
   });
 }

@@ -71,7 +71,7 @@ void adamw_8bit(const AdamW& args) {
     half_grad ? update_8bit<Bf16, Bf16>(args) : update_8bit<Bf16, float>(args);
   else
     half_grad ? update_8bit<float, Bf16>(args) : update_8bit<float, float>(args);
-  if (args.compute_copy.defined()) args.compute_copy.copy_(args.param);
+  if (args.compute_copy.defined()) round_to_compute(args.param, args.compute_copy);
 }
 
 }  // namespace wmtp::kernels::cpu

@@ -14,14 +14,6 @@
 namespace wmtp::kernels {
 namespace {
 
-struct NumberShape {
-  int mantissa_bits, least_exponent;  // of normal numbers
-  float largest, least_normal;
-  float anchor;  // its last place is the spacing of subnormal numbers
-};
-constexpr NumberShape kE4m3{3, -6, 448, 0x1p-6f, 0x1p14f};
-constexpr NumberShape kE5m2{2, -14, 57344, 0x1p-14f, 0x1p7f};
-
 struct Scales {
   Tensor multiplier, inverse;
 };
@@ -40,12 +32,9 @@ Scales scales_of(const Tensor& amax, const Float8Quantise& args) {
 
 }  // namespace
 
-// The codes of float8 count on evenly from one binade to the next, as those of fp32 do: cutting off
-// bits of the fraction with RNE carries into the exponent by itself. Below the least normal number
-// the spacing is constant, and adding a number whose last place is that spacing rounds to it.
 std::uint8_t float8_of(float x, Float8Format format) {
   if (std::isnan(x)) return 0x7f;
-  const NumberShape& shape = format == Float8Format::e4m3 ? kE4m3 : kE5m2;
+  const Float8Shape& shape = format == Float8Format::e4m3 ? kE4m3Shape : kE5m2Shape;
   const std::uint32_t sign = std::signbit(x) ? 0x80 : 0;
   const float size = std::min(std::fabs(x), shape.largest);
   if (size < shape.least_normal)
@@ -60,7 +49,7 @@ std::uint8_t float8_of(float x, Float8Format format) {
 
 float float8_scale(float amax, Float8Format format, Float8Recipe recipe) {
   double size = amax;
-  if (size < 1e-12) size = 1e-12;  // written so that a NaN stays one
+  if (size < kLeastFloat8Amax) size = kLeastFloat8Amax;  // written so that a NaN stays one
   const auto scale = static_cast<float>(largest_of(format) / size);
   if (recipe != Float8Recipe::rowwise || !(scale > 0)) return scale;
   return std::ldexp(1.0f, std::ilogb(scale));

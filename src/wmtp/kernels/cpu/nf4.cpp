@@ -1,6 +1,7 @@
 #include "wmtp/kernels/cpu/nf4.h"
 
 #include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
 
 #include <algorithm>
 #include <array>
@@ -8,36 +9,20 @@
 #include <cmath>
 
 #include "wmtp/kernels/codes/dynamic_map.h"
+#include "wmtp/kernels/codes/nf4_bits.h"
 #include "wmtp/kernels/nf4.h"
 
 namespace wmtp::kernels {
 namespace {
 
 template <std::size_t N>
-constexpr std::array<float, N> values_of_bits(const std::array<std::uint32_t, N>& bits) {
+constexpr std::array<float, N> values_of_bits(const std::uint32_t (&bits)[N]) {
   std::array<float, N> values{};
   for (std::size_t i = 0; i < N; ++i) values[i] = std::bit_cast<float>(bits[i]);
   return values;
 }
 
-constexpr auto kNf4Table = values_of_bits<16>({
-    0xbf800000,
-    0xbf3239b1,
-    0xbf066b30,
-    0xbeca32a0,
-    0xbe91a24d,
-    0xbe3d353f,
-    0xbdba7871,
-    0x00000000,
-    0x3da2faff,
-    0x3e24cae3,
-    0x3e7c04dd,
-    0x3ead033a,
-    0x3ee1a4b8,
-    0x3f1007ab,
-    0x3f3913b3,
-    0x3f800000,
-});
+constexpr auto kNf4Table = values_of_bits(kNf4TableBits.value);
 
 constexpr auto kNf4Thresholds = values_of_bits<15>({
     0xbf591cd8,
@@ -135,6 +120,7 @@ void nf4_dequantize_block(const std::uint8_t* packed, float scale, std::int64_t 
 template void nf4_dequantize_block(const std::uint8_t*, float, std::int64_t, float*);
 template void nf4_dequantize_block(const std::uint8_t*, float, std::int64_t, double*);
 template void nf4_dequantize_block(const std::uint8_t*, float, std::int64_t, c10::BFloat16*);
+template void nf4_dequantize_block(const std::uint8_t*, float, std::int64_t, c10::Half*);
 
 }  // namespace cpu
 }  // namespace wmtp::kernels

@@ -15,7 +15,7 @@ float nf4_quantize_group(const float* absmax, std::int64_t size, float offset, s
 // a' of one block.
 float nf4_scale(std::uint8_t code, float group_max, float offset);
 
-// A block of up to 64 elements; T is float, double or c10::BFloat16.
+// A block of up to 64 elements; T is float, double, c10::BFloat16 or c10::Half.
 template <class T>
 void nf4_dequantize_block(const std::uint8_t* packed, float scale, std::int64_t size, T* out);
 

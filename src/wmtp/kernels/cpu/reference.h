@@ -3,6 +3,7 @@
 #pragma once
 #include "wmtp/kernels/adamw.h"
 #include "wmtp/kernels/attention.h"
+#include "wmtp/kernels/codes/planes.h"
 #include "wmtp/kernels/cross_entropy.h"
 #include "wmtp/kernels/dropout.h"
 #include "wmtp/kernels/float8.h"
@@ -58,6 +59,9 @@ template <class T>
 void adamw(const AdamW& args);
 void adamw_rounded(const AdamW& args);  // bf16 moments
 void adamw_8bit(const AdamW& args);     // moments in 8 bits
+
+void split_planes(const Tensor& whole, const Planes& planes);  // the lower one may be left out
+void join_planes(const Planes& planes, const Tensor& whole);
 
 template <class T>
 void add_squared_norm(const Tensor& flat, const Tensor& out);

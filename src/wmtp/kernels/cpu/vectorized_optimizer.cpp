@@ -13,6 +13,10 @@ const Bf16Bits* bits_of(const Tensor& tensor) {
   return static_cast<const Bf16Bits*>(tensor.const_data_ptr());
 }
 
+std::uint16_t* halves_of(const Tensor& plane) {
+  return static_cast<std::uint16_t*>(plane.mutable_data_ptr());
+}
+
 double squared_norm_of_block(const Tensor& flat, std::int64_t block) {
   const std::int64_t first = block * kNormBlock, size = std::min(kNormBlock, flat.numel() - first);
   if (flat.scalar_type() == kBFloat16)
@@ -26,15 +30,16 @@ void adamw(const AdamW& args) {
   if (*args.apply.data_ptr<std::int32_t>() == 0) return;
   const auto j = static_cast<double>(*args.applied_steps.data_ptr<std::int64_t>() + 1);
   const bool half_grad = args.grad.scalar_type() == kBFloat16;
-  const bool has_copy = args.compute_copy.defined();
+  const bool in_planes = args.param_lower.defined(), has_copy = args.compute_copy.defined();
   const bool half_copy = has_copy && args.compute_copy.scalar_type() == kBFloat16;
   AdamWRange range{};
-  range.param = args.param.data_ptr<float>();
+  if (!in_planes) range.param = args.param.data_ptr<float>();
+  if (in_planes) range.upper = halves_of(args.param), range.lower = halves_of(args.param_lower);
   range.exp_avg = args.exp_avg.data_ptr<float>();
   range.exp_avg_sq = args.exp_avg_sq.data_ptr<float>();
   if (half_grad) range.grad_bf16 = bits_of(args.grad);
   if (!half_grad) range.grad = args.grad.data_ptr<float>();
-  if (half_copy) range.copy_bf16 = static_cast<Bf16Bits*>(args.compute_copy.data_ptr());
+  if (half_copy) range.upper = halves_of(args.compute_copy);
   if (has_copy && !half_copy) range.copy = args.compute_copy.data_ptr<float>();
   range.beta1 = static_cast<float>(args.beta1);
   range.beta2 = static_cast<float>(args.beta2);

@@ -3,7 +3,7 @@
 namespace wmtp::kernels {
 namespace {
 
-template <class G, class C, int N>
+template <class Master, class G, class C, int N>
 __global__ void __launch_bounds__(kAdamWThreads) adamw_kernel(const CudaAdamW a) {
   if (*a.apply == 0) return;
   const std::int64_t first =
@@ -13,27 +13,30 @@ __global__ void __launch_bounds__(kAdamWThreads) adamw_kernel(const CudaAdamW a)
   load<G, N>(a.grad, first, grad);
   load<float, N>(a.exp_avg, first, m1);
   load<float, N>(a.exp_avg_sq, first, m2);
-  load<float, N>(a.param, first, param);
+  Master::template load<N>(a, first, param);
   const AdamWFactors f = adamw_factors(a);
 #pragma unroll
   for (int i = 0; i < N; ++i) adamw_update(a, f, grad[i], m1[i], m2[i], param[i]);
   store<float, N>(a.exp_avg, first, m1);
   store<float, N>(a.exp_avg_sq, first, m2);
-  store<float, N>(a.param, first, param);
-  if (a.copy) store<C, N>(a.copy, first, param);
+  Master::template store<N>(a, first, param);
+  if constexpr (!std::is_void_v<C>)
+    if (a.copy) store_computed<C, N>(a.copy, first, param);
 }
 
+template <class Master>
 struct Plain {
   template <class G, class C, int N>
   static void run(const CudaAdamW& a, unsigned blocks, cudaStream_t stream) {
-    adamw_kernel<G, C, N><<<blocks, kAdamWThreads, 0, stream>>>(a);
+    adamw_kernel<Master, G, C, N><<<blocks, kAdamWThreads, 0, stream>>>(a);
   }
 };
 
 }  // namespace
 
 int launch_adamw(const CudaAdamW& a, void* stream) {
-  return launch_adamw_form<Plain>(a, stream);
+  if (a.param_lower) return launch_adamw_planes<Plain<MasterPlanes>>(a, stream);
+  return launch_adamw_form<Plain<MasterTensor<float>>>(a, stream);
 }
 
 }  // namespace wmtp::kernels

@@ -1,7 +1,6 @@
 // One element's update and the launch, for the kernels that differ in how they keep the state.
 #pragma once
-#include "wmtp/kernels/cuda/common.cuh"
-#include "wmtp/kernels/cuda/launchers.h"
+#include "wmtp/kernels/cuda/master.cuh"
 
 namespace wmtp::kernels {
 
@@ -27,24 +26,36 @@ __device__ __forceinline__ void adamw_update(const CudaAdamW& a, const AdamWFact
 inline constexpr int kAdamWThreads = 256, kAdamWPerThread = 4;
 
 // Several elements a thread where size and pointers allow, else one. Form::run<G, C, N>(a, blocks,
-// stream) starts a kernel of kAdamWThreads with gradients of G, a copy of C and N elements a
-// thread.
-template <class Form>
-int launch_adamw_form(const CudaAdamW& a, void* stream) {
-  const bool whole = a.size % kAdamWPerThread == 0 && aligned(a.param) && aligned(a.exp_avg) &&
-                     aligned(a.exp_avg_sq) && aligned(a.grad) && aligned(a.copy);
+// stream) starts a kernel of kAdamWThreads with gradients of G, a copy of C (void: none) and N
+// elements a thread.
+template <class Form, class G, class C>
+int launch_adamw_of(const CudaAdamW& a, void* stream) {
+  const bool whole = a.size % kAdamWPerThread == 0 && aligned(a.param) && aligned(a.param_lower) &&
+                     aligned(a.exp_avg) && aligned(a.exp_avg_sq) && aligned(a.grad) &&
+                     aligned(a.copy);
   const std::int64_t threads = whole ? a.size / kAdamWPerThread : a.size;
   const auto blocks = static_cast<unsigned>((threads + kAdamWThreads - 1) / kAdamWThreads);
+  if (whole)
+    Form::template run<G, C, kAdamWPerThread>(a, blocks, as_stream(stream));
+  else
+    Form::template run<G, C, 1>(a, blocks, as_stream(stream));
+  return launch_status();
+}
+
+template <class Form>
+int launch_adamw_form(const CudaAdamW& a, void* stream) {
   return by_element(a.grad_element, [&](auto grad) {
     return by_element(a.copy_element, [&](auto copy) {
-      using G = decltype(grad);
-      using C = decltype(copy);
-      if (whole)
-        Form::template run<G, C, kAdamWPerThread>(a, blocks, as_stream(stream));
-      else
-        Form::template run<G, C, 1>(a, blocks, as_stream(stream));
-      return launch_status();
+      return launch_adamw_of<Form, decltype(grad), decltype(copy)>(a, stream);
     });
+  });
+}
+
+// Of a master in planes, which has no copy.
+template <class Form>
+int launch_adamw_planes(const CudaAdamW& a, void* stream) {
+  return by_element(a.grad_element, [&](auto grad) {
+    return launch_adamw_of<Form, decltype(grad), void>(a, stream);
   });
 }
 

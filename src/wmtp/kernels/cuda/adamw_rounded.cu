@@ -1,14 +1,12 @@
 // AdamW with bf16 moments beside a bf16 or an fp32 master, rounded stochastically
 // (kernels/adamw.h).
-#include <type_traits>
-
 #include "wmtp/kernels/cuda/adamw.cuh"
 #include "wmtp/kernels/cuda/stochastic_rounding.cuh"
 
 namespace wmtp::kernels {
 namespace {
 
-template <class P, class G, class C, int N>
+template <class Master, class G, class C, int N>
 __global__ void __launch_bounds__(kAdamWThreads) adamw_rounded_kernel(const CudaAdamW a) {
   if (*a.apply == 0) return;
   const std::int64_t first =
@@ -18,7 +16,7 @@ __global__ void __launch_bounds__(kAdamWThreads) adamw_rounded_kernel(const Cuda
   load<G, N>(a.grad, first, grad);
   load<Bf16, N>(a.exp_avg, first, m1);
   load<Bf16, N>(a.exp_avg_sq, first, m2);
-  load<P, N>(a.param, first, param);
+  Master::template load<N>(a, first, param);
   const AdamWFactors f = adamw_factors(a);
   const std::uint64_t stream = a.stream + static_cast<std::uint64_t>(*a.applied_steps + 1);
   PhiloxDraw draw{};
@@ -30,32 +28,34 @@ __global__ void __launch_bounds__(kAdamWThreads) adamw_rounded_kernel(const Cuda
     if (i == 0 || !odd) draw = philox(a.seed, stream, e / 2);
     const std::uint32_t word = odd ? draw.word[2] : draw.word[0];
     const std::uint32_t next = odd ? draw.word[3] : draw.word[1];
-    if constexpr (std::is_same_v<P, Bf16>) param[i] = rounded(param[i], word & 0xffffu);
+    if constexpr (Master::kRounds) param[i] = rounded(param[i], word & 0xffffu);
     m1[i] = rounded(m1[i], word >> 16);
     m2[i] = rounded(m2[i], next & 0xffffu);
   }
   store<Bf16, N>(a.exp_avg, first, m1);
   store<Bf16, N>(a.exp_avg_sq, first, m2);
-  store<P, N>(a.param, first, param);
-  if (a.copy) store<C, N>(a.copy, first, param);
+  Master::template store<N>(a, first, param);
+  if constexpr (!std::is_void_v<C>)
+    if (a.copy) store_computed<C, N>(a.copy, first, param);
 }
 
-template <class P>
+template <class Master>
 struct Rounded {
   template <class G, class C, int N>
   static void run(const CudaAdamW& a, unsigned blocks, cudaStream_t stream) {
-    adamw_rounded_kernel<P, G, C, N><<<blocks, kAdamWThreads, 0, stream>>>(a);
+    adamw_rounded_kernel<Master, G, C, N><<<blocks, kAdamWThreads, 0, stream>>>(a);
   }
 };
 
 }  // namespace
 
 int launch_adamw_rounded(const CudaAdamW& a, void* stream) {
-  return launch_adamw_form<Rounded<Bf16>>(a, stream);
+  return launch_adamw_form<Rounded<MasterTensor<Bf16>>>(a, stream);
 }
 
 int launch_adamw_bf16_moments(const CudaAdamW& a, void* stream) {
-  return launch_adamw_form<Rounded<float>>(a, stream);
+  if (a.param_lower) return launch_adamw_planes<Rounded<MasterPlanes>>(a, stream);
+  return launch_adamw_form<Rounded<MasterTensor<float>>>(a, stream);
 }
 
 }  // namespace wmtp::kernels

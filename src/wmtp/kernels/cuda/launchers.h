@@ -7,6 +7,7 @@
 #pragma once
 #include <cstdint>
 
+#include "wmtp/kernels/codes/float8_format.h"
 #include "wmtp/kernels/scan_kind.h"
 
 namespace wmtp::kernels {
@@ -96,6 +97,9 @@ struct CudaAdamW {
   Element grad_element, copy_element;
   // fp32; adamw_rounded: bf16; adamw_bf16_moments: the moments bf16; adamw_8bit: codes beside bf16
   void *param, *exp_avg, *exp_avg_sq;
+  // adamw, adamw_bf16_moments: the lower plane of a master whose upper one is `param`; null: one
+  // tensor. Such a master has no copy.
+  void* param_lower;
   float *exp_avg_scales, *exp_avg_sq_scales;  // adamw_8bit
   const void* grad;
   void* copy;  // may be null
@@ -105,6 +109,23 @@ struct CudaAdamW {
   std::int64_t size;
   float beta1, beta2, log_beta1, log_beta2, learning_rate, weight_decay, eps;
   std::uint64_t seed, stream, first_element;  // of stochastic rounding
+};
+
+struct CudaNf4 {
+  Element element;  // of out
+  const std::uint8_t* packed;
+  const std::uint8_t* codes;  // null: absmax has the scales
+  const float *group_max, *absmax;
+  void* out;
+  std::int64_t size;
+  std::int64_t skipped_blocks;  // of the first group of 256, before the first weight
+  float offset;
+};
+
+struct CudaPlanes {
+  float* whole;
+  void *upper, *lower;  // bf16, int16; split_planes: lower null: upper only
+  std::int64_t size;
 };
 
 struct CudaDropout {
@@ -117,6 +138,38 @@ struct CudaDropout {
   std::uint64_t seed;
   std::uint64_t first_kept;  // words below it drop their element; up to 2^32
   float scale;
+};
+
+struct CudaFloat8Amax {
+  Element element;
+  const void* x;
+  float *of_rows, *of_columns;  // zeros before; of_columns null: one number, of_rows[0]
+  std::int64_t rows, columns, x_stride;
+};
+
+struct CudaFloat8Quantise {
+  Element element;
+  Float8Format format;
+  bool rowwise;  // REQUIRES e4m3
+  const void* x;
+  const float *amax_of_rows, *amax_of_columns;
+  std::uint8_t *by_rows, *by_columns;           // [rows, columns], [columns, padded_rows]
+  float *inverse_of_rows, *inverse_of_columns;  // null: this order is not wanted
+  std::int64_t rows, columns, x_stride, padded_rows;
+};
+
+// cudaErrorNotSupported, of a product that cublasLt does not have: nothing was launched.
+inline constexpr int kNotSupported = 801;
+
+// out = beta out + left right^T with the scales' inverses: one each, or one for each row of both.
+struct CudaFloat8Product {
+  Float8Format left_format, right_format;
+  bool rowwise;
+  const void *left, *right;  // [rows, contracted], [columns, contracted]
+  const float *left_inverse, *right_inverse;
+  float* out;
+  std::int64_t rows, columns, contracted, out_stride;
+  int beta;
 };
 
 struct CudaSquaredNorm {
@@ -167,7 +220,13 @@ struct CudaKernels {
   int (*adamw_rounded)(const CudaAdamW&, void* stream);
   int (*adamw_bf16_moments)(const CudaAdamW&, void* stream);
   int (*adamw_8bit)(const CudaAdamW&, void* stream);
+  int (*nf4_dequantize)(const CudaNf4&, void* stream);
+  int (*split_planes)(const CudaPlanes&, void* stream);
+  int (*join_planes)(const CudaPlanes&, void* stream);
   int (*dropout)(const CudaDropout&, void* stream);
+  int (*float8_amax)(const CudaFloat8Amax&, void* stream);
+  int (*float8_quantise)(const CudaFloat8Quantise&, void* stream);
+  int (*float8_product)(const CudaFloat8Product&, void* stream);
   int (*squared_norm)(const CudaSquaredNorm&, void* stream);
   int (*value_scan)(const CudaValueScan&, void* stream);
   int (*response_stats)(const CudaResponseStats&, void* stream);

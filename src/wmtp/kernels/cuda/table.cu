@@ -16,7 +16,13 @@ int launch_adamw(const CudaAdamW&, void*);
 int launch_adamw_rounded(const CudaAdamW&, void*);
 int launch_adamw_bf16_moments(const CudaAdamW&, void*);
 int launch_adamw_8bit(const CudaAdamW&, void*);
+int launch_nf4_dequantize(const CudaNf4&, void*);
+int launch_split_planes(const CudaPlanes&, void*);
+int launch_join_planes(const CudaPlanes&, void*);
 int launch_dropout(const CudaDropout&, void*);
+int launch_float8_amax(const CudaFloat8Amax&, void*);
+int launch_float8_quantise(const CudaFloat8Quantise&, void*);
+int launch_float8_product(const CudaFloat8Product&, void*);  // float8_gemm.cpp
 int launch_squared_norm(const CudaSquaredNorm&, void*);
 int launch_value_scan(const CudaValueScan&, void*);
 int launch_response_stats(const CudaResponseStats&, void*);
@@ -43,7 +49,13 @@ const CudaKernels& cuda_kernels() {
                                  launch_adamw_rounded,
                                  launch_adamw_bf16_moments,
                                  launch_adamw_8bit,
+                                 launch_nf4_dequantize,
+                                 launch_split_planes,
+                                 launch_join_planes,
                                  launch_dropout,
+                                 launch_float8_amax,
+                                 launch_float8_quantise,
+                                 launch_float8_product,
                                  launch_squared_norm,
                                  launch_value_scan,
                                  launch_response_stats,

@@ -5,6 +5,7 @@
 
 #include <system_error>
 
+#include "wmtp/core/error.h"
 #include "wmtp/core/failpoint.h"
 #include "wmtp/tensor/cuda_plugin.h"
 #include "wmtp/weights/safetensors_tensor.h"
@@ -19,23 +20,31 @@ std::int64_t aligned(std::int64_t bytes) {
 }
 
 std::int64_t staged_bytes(const StatePiece& piece) {
-  return static_cast<std::int64_t>(piece.values.nbytes());
+  return piece.values.bytes();
 }
 
-// Of `place` where it is on the host; otherwise to be read from there.
-checkpoint::TensorPiece piece_at(const StatePiece& piece, const Tensor& place) {
-  checkpoint::TensorPiece found{
-      piece.name, weights::to_stored(piece.values.scalar_type()), piece.shape, piece.in_param, {}};
-  if (place.is_cpu())
-    found.bytes = {static_cast<const std::byte*>(place.const_data_ptr()),
-                   static_cast<std::size_t>(staged_bytes(piece))};
-  else
-    found.read = [values = place.view({-1}).view(at::kByte)](std::uint64_t first,
-                                                             std::span<std::byte> out) {
-      const auto size = static_cast<std::int64_t>(out.size());
-      at::from_blob(out.data(), {size}, at::kByte)
-          .copy_(values.narrow(0, static_cast<std::int64_t>(first), size));
-    };
+checkpoint::TensorPiece described(const StatePiece& piece) {
+  return {piece.name, weights::to_stored(piece.values.dtype()), piece.shape, piece.in_param, {}};
+}
+
+checkpoint::TensorPiece piece_on_host(const StatePiece& piece, const Tensor& place) {
+  checkpoint::TensorPiece found = described(piece);
+  found.bytes = {static_cast<const std::byte*>(place.const_data_ptr()),
+                 static_cast<std::size_t>(staged_bytes(piece))};
+  return found;
+}
+
+// Of a state that is borrowed: numbers are read from where they lie when they are written.
+checkpoint::TensorPiece piece_to_read(const StatePiece& piece) {
+  checkpoint::TensorPiece found = described(piece);
+  found.read = [values = piece.values](std::uint64_t first, std::span<std::byte> out) {
+    const std::size_t element = element_bytes(values.dtype());
+    WMTP_CHECK(first % element == 0 && out.size() % element == 0, "a piece is cut within a number");
+    const auto begin = static_cast<std::int64_t>(first / element);
+    const auto size = static_cast<std::int64_t>(out.size() / element);
+    values.narrow({begin, begin + size})
+        .read_into(at::from_blob(out.data(), {size}, values.dtype()));
+  };
   return found;
 }
 
@@ -48,7 +57,8 @@ Needed needed_for(const std::vector<StatePiece>& pieces) {
   Needed needed;
   for (const StatePiece& piece : pieces) {
     needed.bytes += aligned(staged_bytes(piece));
-    if (piece.values.is_cuda()) needed.device = piece.values.device();
+    const Tensor& values = piece.values.values();
+    if (values.is_cuda()) needed.device = values.device();
   }
   return needed;
 }
@@ -114,12 +124,14 @@ StagingArena::Staged StagingArena::stage(const std::vector<StatePiece>& pieces,
     auto& part = piece.part == checkpoint::Part::model ? model_ : optim_;
     if (copies) {
       const Tensor place = arena_.narrow(0, at, staged_bytes(piece));
-      place.view(piece.values.scalar_type()).copy_(piece.values, /*non_blocking=*/on_gpu);
-      part.push_back(piece_at(piece, place));
+      piece.values.read_into(place.view(piece.values.dtype()), /*non_blocking=*/on_gpu);
+      part.push_back(piece_on_host(piece, place));
       at += aligned(staged_bytes(piece));
+    } else if (on_gpu || piece.values.lower().defined()) {
+      part.push_back(piece_to_read(piece));
     } else {
-      borrowed_.push_back(piece.values.contiguous());
-      part.push_back(piece_at(piece, borrowed_.back()));
+      borrowed_.push_back(piece.values.values().contiguous());
+      part.push_back(piece_on_host(piece, borrowed_.back()));
     }
   }
   if (on_gpu) cuda_tables().services.synchronize();

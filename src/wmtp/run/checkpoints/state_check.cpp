@@ -72,7 +72,7 @@ std::int64_t held_digest(training::TrainableModel& model) {
       for (const Tensor& part : state.quantized->tensors()) digest.add(part);
     if (!state.master.defined()) continue;
     if (is_replicated(state.plan.trained)) {
-      digest.add(state.master);
+      for (const Tensor& part : state.master.tensors()) digest.add(part);
       for (const Tensor& moment : model.optimizer().moments()[trained].tensors())
         digest.add(moment);
     }

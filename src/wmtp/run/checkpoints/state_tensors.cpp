@@ -42,11 +42,11 @@ std::vector<WrittenPiece> written_pieces(const layout::BucketPlan& held, const W
   return pieces;
 }
 
-void add_weight_pieces(const layout::BucketPlan& plan, const Tensor& flat, const WrittenCut& cut,
-                       std::vector<StatePiece>& pieces) {
+void add_weight_pieces(const layout::BucketPlan& plan, const parallel::Master& flat,
+                       const WrittenCut& cut, std::vector<StatePiece>& pieces) {
   for (const WrittenPiece& one : written_pieces(plan, cut))
     pieces.push_back({checkpoint::Part::model, one.param.name, one.param.shape, one.in_param,
-                      flat.narrow(0, one.held.begin, one.held.size())});
+                      flat.narrow(one.held)});
 }
 
 void add_moment_pieces(const layout::BucketPlan& plan, const optim::ShardMoments& moments,
@@ -55,7 +55,8 @@ void add_moment_pieces(const layout::BucketPlan& plan, const optim::ShardMoments
   for (const WrittenPiece& one : written_pieces(plan, cut)) {
     const auto add = [&](std::string name, std::vector<std::int64_t> shape, layout::Range range,
                          const Tensor& values) {
-      pieces.push_back({checkpoint::Part::optim, std::move(name), std::move(shape), range, values});
+      pieces.push_back({checkpoint::Part::optim, std::move(name), std::move(shape), range,
+                        parallel::Master(values)});
     };
     const std::string& param = one.param.name;
     const auto kept = moments.view(moment, one.held);
@@ -94,7 +95,7 @@ std::vector<StatePiece> state_pieces(training::TrainableModel& model, bool with_
   for (const parallel::UnitState& state : model.runtime().states()) {
     WMTP_CHECK(!with_frozen || !state.quantized, "weights in NF4 are no part of checkpoints");
     if (state.frozen.defined() && with_frozen)
-      add_weight_pieces(state.plan.frozen, state.frozen, cut, pieces);
+      add_weight_pieces(state.plan.frozen, parallel::Master(state.frozen), cut, pieces);
     if (!state.master.defined()) continue;
     const layout::BucketPlan& plan = state.plan.trained;
     add_weight_pieces(plan, state.master, cut, pieces);

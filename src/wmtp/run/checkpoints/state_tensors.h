@@ -16,8 +16,9 @@ struct StatePiece {
   checkpoint::Part part = checkpoint::Part::model;
   std::string name;  // in the file: the parameter's, or a name of moment_tensors.h
   std::vector<std::int64_t> shape;
-  layout::Range in_param;  // elements of that shape
-  Tensor values;           // 1-D view of those elements, where they live
+  layout::Range in_param;   // elements of that shape
+  parallel::Master values;  // 1-D view of those elements, where they live: masters perhaps in
+                            // planes, all else in one tensor
 };
 
 // Of this rank. `with_frozen` false: adapters and value head only (what is trained). REQUIRES

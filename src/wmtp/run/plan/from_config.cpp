@@ -104,6 +104,8 @@ parallel::ParallelOptions parallel_options(const config::Config& config,
   options.prefetch_forward = static_cast<int>(fsdp.prefetch.forward);
   options.prefetch_backward = static_cast<int>(fsdp.prefetch.backward);
   options.no_sync = fsdp.no_sync;
+  options.frees_grads = device.is_cuda() && !options.offloads() &&
+                        config::accumulation_steps(config, context.world) == 1;
   return options;
 }
 
@@ -127,7 +129,7 @@ kernels::Float8Recipe float8_recipe(config::Float8 wanted, std::string_view key,
     model::check_float8_sizes(model, key);
     throw Error(ErrorKind::config, "model",
                 fmt::format("{}: {} {}", key, config::name_of(wanted),
-                            device.is_cuda() ? "on a GPU, but its GPU bodies were never run"
+                            device.is_cuda() ? "on a GPU, but float8 weights cannot be gathered yet"
                                              : "needs a GPU of compute capability 9.0 or newer"),
                 "set off: products then have the compute dtype");
   }

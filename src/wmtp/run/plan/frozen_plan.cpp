@@ -4,6 +4,7 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/models/merged_source.h"
+#include "wmtp/run/plan/attention_choice.h"
 #include "wmtp/run/plan/from_config.h"
 #include "wmtp/tokenizer/tokenizer.h"
 
@@ -108,6 +109,8 @@ std::optional<FrozenPlan> plan_frozen(const config::Config& config, const RunCon
   plan.options.quantize = wish->quantize == config::Quantize::nf4;
   plan.options.device = context.device;
   plan.options.loss_chunk_rows = config.runtime.loss_chunk_rows;
+  plan.options.attention = attention_options(
+      config.runtime, {"frozen model", plan.source.config, plan.options.dtype}, context.device);
   plan.options.shard = wish->placement == config::Placement::shard;
   return plan;
 }

@@ -28,6 +28,7 @@ class PolicyStep {
       (i + 1 < num_trunk_ ? kept_before_last_ : kept_by_last_) += kept;
     }
     trunk_ = block(request.recompute, last);
+    if (request.parallel.frees_grads) add_grads();
     // A head is never recomputed; all of them are alike.
     if (has_head_blocks() && request.heads)
       head_ = block(model::Recompute::none,
@@ -40,14 +41,16 @@ class PolicyStep {
     const bool keeps_stream = !request_.frozen && request_.recompute != model::Recompute::block;
     const std::int64_t before = num_trunk_ > 1 && !keeps_stream ? trunk_.hidden : 0;
     return moment("trunk forward",
-                  {{kTrunk, kept_before_last_},
+                  {{kGradientsRow, root_grads_},
+                   {kTrunk, kept_before_last_},
                    {kBlock, num_trunk_ > 0 ? trunk_.forward + before : trunk_.hidden}});
   }
 
   Moment value_head() const {
     const std::int64_t gradient = request_.frozen ? 0 : trunk_.hidden;
     return moment("value head",
-                  {{kTrunk, kept_before_last_ + kept_by_last_},
+                  {{kGradientsRow, root_grads_ + value_grads_},
+                   {kTrunk, kept_before_last_ + kept_by_last_},
                    {kHidden, trunk_.hidden + gradient},
                    {"value head at work", value_head_bytes(shape_, *request_.value_head,
                                                            /*learns=*/true)}});
@@ -55,7 +58,8 @@ class PolicyStep {
 
   Moment head_logits() const {
     return moment("logits of a prediction head",
-                  {{kTrunk, kept_before_last_ + kept_by_last_},
+                  {{kGradientsRow, grads_at_heads()},
+                   {kTrunk, kept_before_last_ + kept_by_last_},
                    {kHidden, hidden_at_head()},
                    {"the head's block", has_head_blocks() ? head_.kept - head_.hidden : 0},
                    {"one chunk of logits", loss_chunk_bytes(shape_, /*gradient=*/true)}});
@@ -65,33 +69,38 @@ class PolicyStep {
   Moment head_backward() const {
     const std::int64_t more = has_head_blocks() ? 1 : 2;
     return moment("backward of a prediction head",
-                  {{kTrunk, kept_before_last_ + kept_by_last_},
+                  {{kGradientsRow, grads_at_heads()},
+                   {kTrunk, kept_before_last_ + kept_by_last_},
                    {kHidden, hidden_at_head() + more * trunk_.hidden},
                    {kBlock, has_head_blocks() ? head_.head_backward : 0}});
   }
 
   Moment first_trunk_backward() const {
-    return moment(
-        "first trunk backward",
-        {{kTrunk, kept_before_last_}, {kHidden, trunk_.hidden}, {kBlock, trunk_.backward}});
+    return moment("first trunk backward", {{kGradientsRow, grads_at_heads() + last_block_grads_},
+                                           {kTrunk, kept_before_last_},
+                                           {kHidden, trunk_.hidden},
+                                           {kBlock, trunk_.backward}});
   }
 
   Moment last_trunk_backward() const {
-    return moment(
-        "last trunk backward",
-        {{kHidden, trunk_.hidden}, {kBlock, trunk_.backward}, {kWire, units_.wire_copies}});
+    return moment("last trunk backward", {{kGradientsRow, all_grads_},
+                                          {kHidden, trunk_.hidden},
+                                          {kBlock, trunk_.backward},
+                                          {kWire, units_.wire_copies}});
   }
 
   Moment embedding_backward() const {
-    return moment("embedding backward",
-                  {{kHidden, trunk_.hidden}, {kWire, units_.wire_copies + units_.root_wire_copy}});
+    return moment("embedding backward", {{kGradientsRow, all_grads_},
+                                         {kHidden, trunk_.hidden},
+                                         {kWire, units_.wire_copies + units_.root_wire_copy}});
   }
 
   // Beside it the next step's root is gathered, which Gloo does in a copy of its own; what was
   // freed before stays with a process that computes on a CPU (tensor/host_memory.h).
   Moment update(std::int64_t freed) const {
     const std::int64_t copy = request_.on_gpu() ? 0 : units_.gathered_root;
-    return moment("update", {{"copy of the root's gather under way (Gloo)", copy},
+    return moment("update", {{kGradientsRow, all_grads_},
+                             {"copy of the root's gather under way (Gloo)", copy},
                              {"freed activations, kept by the process", copy > 0 ? freed : 0}});
   }
 
@@ -109,6 +118,22 @@ class PolicyStep {
   }
 
   bool has_head_blocks() const { return request_.model.n_future > 1; }
+
+  // Units in their order: the root, the trunk's blocks, those of the heads, the value head.
+  void add_grads() {
+    for (std::size_t u = 0; u < units_.grads.size(); ++u) {
+      const auto block = static_cast<std::int64_t>(u) - 1;
+      const std::int64_t bytes = units_.grads[u];
+      all_grads_ += bytes;
+      if (u == 0) root_grads_ = bytes;
+      if (block == num_trunk_ - 1) last_block_grads_ = bytes;
+      if (block >= num_trunk_)
+        (block < request_.model.num_blocks ? head_grads_ : value_grads_) += bytes;
+    }
+  }
+
+  // The last head finds those before it.
+  std::int64_t grads_at_heads() const { return root_grads_ + value_grads_ + head_grads_; }
 
   // The trunk's output, its gradient where a head or the value head has been before, and around the
   // final norm its input, its output and the gradient of that.
@@ -131,6 +156,9 @@ class PolicyStep {
   BlockMemory trunk_ = {};  // its last block
   BlockMemory head_ = {};
   std::int64_t kept_before_last_ = 0, kept_by_last_ = 0;  // by blocks of the trunk
+  // Gradients that come and go.
+  std::int64_t root_grads_ = 0, last_block_grads_ = 0, head_grads_ = 0, value_grads_ = 0,
+               all_grads_ = 0;
 };
 
 // The frozen model reads the same tokens and keeps nothing.

@@ -4,6 +4,8 @@
 //   backward; the trunk's backward, whose first block finds all activations and whose last one the
 //   copies of all gradients that travel in another dtype; the update, beside which the root is
 //   gathered for the next step.
+// Gradients that do not stand come where their units are opened: the root's with the trunk's
+// forward, a head's with its own, a block's with its backward; all of them are there at the update.
 // Before the first one weights that are kept in fewer bits are read, a parameter at a time; of a
 // GPU in the host's memory. Validation keeps nothing for a backward, so it is never the most.
 #pragma once
@@ -14,7 +16,9 @@
 
 namespace wmtp::run {
 
-// Each with the rows that are its own.
+inline constexpr const char* kGradientsRow = "gradients (fp32)";
+
+// Each with the rows that are its own: gradients too where they come and go (frees_grads).
 std::vector<MemoryPlan::Moment> step_moments(const MemoryRequest& request, const UnitMemory& units);
 
 }  // namespace wmtp::run

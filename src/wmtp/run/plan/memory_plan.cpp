@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "wmtp/model/weight_names.h"
 #include "wmtp/run/plan/memory_moments.h"
@@ -24,12 +25,22 @@ constexpr std::int64_t kGpuLibraryBytes = std::int64_t{32} << 20;
 constexpr std::int64_t kGlooCopies = 4;
 
 std::string masters_row(const MemoryRequest& request) {
-  const auto master = wmtp::name_of(request.parallel.master_dtype);
-  if (request.recipe == optim::Recipe::int8)
-    return fmt::format("master weights ({}) and two moments (8 bits)", master);
-  if (request.recipe == optim::Recipe::bf16_moments)
-    return fmt::format("master weights ({}) and two moments (bf16)", master);
-  return fmt::format("master weights and two moments ({})", master);
+  const bool in_planes = request.parallel.splits(/*full_precision=*/false);
+  const std::string dtype(wmtp::name_of(request.parallel.master_dtype));
+  const std::string master = in_planes ? dtype + ", two planes" : dtype;
+  switch (request.recipe) {
+    case optim::Recipe::int8:
+      return fmt::format("master weights ({}) and two moments (8 bits)", master);
+    case optim::Recipe::bf16_moments:
+      return fmt::format("master weights ({}) and two moments (bf16)", master);
+    case optim::Recipe::split:
+      return fmt::format("master weights ({}) and two moments (fp32)",
+                         in_planes ? master : dtype + ", not split");
+    case optim::Recipe::fp32:
+    case optim::Recipe::bf16_sr:
+      break;
+  }
+  return fmt::format("master weights and two moments ({})", dtype);
 }
 
 // What stays for the whole run, row by row.
@@ -43,7 +54,11 @@ class Standing {
       plan_.state_bytes += bytes;
     };
     add(masters_row(request_), units.masters);
-    add("gradients (fp32)", units.grads);
+    const std::int64_t grads = std::reduce(units.grads.begin(), units.grads.end());
+    if (request_.parallel.frees_grads)
+      plan_.state_bytes += grads;  // each moment has its own
+    else
+      add(kGradientsRow, grads);
     add("weights to compute with", units.copies);
     add(request_.quantize ? "frozen weights (matrices in NF4)" : "frozen weights", units.frozen);
   }
@@ -61,6 +76,7 @@ class Standing {
         slots * units.gather_slot + units.kept_gathers);
     add("reduce slots (2 units) and root", 2 * units.reduce_slot + units.kept_reductions);
     add("shards on their way to the other groups (2 units)", 2 * units.crossing);
+    add_row({"a matrix in NF4 on its way to a slot", units.uploaded_nf4});
     if (!request_.on_gpu())
       add_row({"copies of gathers under way (Gloo)", kGlooCopies * units.gathered_unit});
   }

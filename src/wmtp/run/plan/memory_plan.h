@@ -1,13 +1,15 @@
 // What a rank needs, by formula, before anything is allocated: the most of all moments of a step.
 // State and slots are exact (padding included) and stay all along; what comes and goes is counted
 // moment by moment as the model allocates it (memory_moments.h), every token having a target. 10 %
-// slack stands for the allocator. k = bytes of master and moments: 12 in fp32, 8
+// slack stands for the allocator. k = bytes of master and moments: 12 in fp32 (fp32, split), 8
 // with bf16 moments, 6 in bf16 (bf16_sr), 4.03 with 8-bit moments (int8).
 //   FULL_SHARD (k + 4) P / W + 2 c U + 2 q U + (c + q) R;  SHARD_GRAD_OP (k + 4) P / W + c P + 2 q
-//   U + q R; NO_SHARD (k + 4 + c) P, without c where the master is computed with; HYBRID_SHARD as
+//   U + q R; NO_SHARD (k + 4 + c) P, without c where the master or its upper plane is computed
+//   with; HYBRID_SHARD as
 //   FULL_SHARD with the ranks of a group for W, and two shards of U more where gradients cross to
 //   the other groups in a copy (cpu_offload, bf16)
-// Gradients are allocated once, so accumulation adds its micro-batches and nothing else. Not in it:
+// The 4 of the gradients come and go on a GPU where a step is one micro-batch (frees_grads), and
+// stand everywhere else, so that accumulation adds its micro-batches and nothing else. Not in it:
 // the copy of a save, which is taken only where there is room for it.
 #pragma once
 #include <cstdint>

@@ -8,6 +8,7 @@
 #include "wmtp/model/weight_names.h"
 #include "wmtp/models/lora_settings.h"
 #include "wmtp/models/remote/model_copy.h"
+#include "wmtp/run/plan/attention_choice.h"
 #include "wmtp/run/plan/fit_memory.h"
 #include "wmtp/run/plan/from_config.h"
 
@@ -16,21 +17,6 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& fact, const std::string& hint = {}) {
   throw Error(ErrorKind::config, "model", fact, hint);
-}
-
-void require_reproducible(const config::Config& config, c10::Device device) {
-  if (config.runtime.deterministic && !device.is_cpu())
-    refuse(fmt::format("runtime.deterministic: true on {}, but attention's backward adds there in "
-                       "any order: a rerun has other bits",
-                       device.is_cuda() ? "a GPU" : device.str()),
-           "set false, or runtime.device: cpu; the reproducible form of it is not there yet");
-}
-
-void require_quantize(const std::string& key, c10::Device device) {
-  if (device.is_cpu()) return;
-  refuse(fmt::format("{}: nf4 on {}, but its GPU bodies were never run", key,
-                     device.is_cuda() ? "a GPU" : device.str()),
-         "set none, or runtime.device: cpu");
 }
 
 // Matrices that NF4 cannot hold, which a user would miss in the memory plan.
@@ -167,22 +153,30 @@ void check_base(const config::Config& config, bool base_is_incomplete, ModelPlan
            "set hf, which writes the merged model");
 }
 
-void check_quantized(const config::Config& config, const RunContext& context,
-                     const ModelPlan& plan) {
-  const bool tells = context.rank == 0;
+void tell_quantized(const config::Config& config, c10::Device device, const ModelPlan& plan) {
+  const bool frozen = plan.frozen && plan.frozen->options.quantize;
   if (plan.assemble.quantize) {
     const bool policy = config.models.policy.quantize != config::Quantize::none;
-    const char* key = policy ? "models.policy.quantize" : "models.value_model.quantize";
-    require_quantize(key, context.device);
-    if (tells) tell_unquantized(key, training::trainable_units(plan.assemble));
+    tell_unquantized(policy ? "models.policy.quantize" : "models.value_model.quantize",
+                     training::trainable_units(plan.assemble));
   }
-  if (plan.frozen && plan.frozen->options.quantize) {
+  if (frozen) {
     const bool reference = config.experiment.stage == config::Stage::rho1;
-    const char* key = reference ? "models.reference.quantize" : "models.value_model.quantize";
-    require_quantize(key, context.device);
-    if (tells)
-      tell_unquantized(key, training::frozen_units(plan.frozen->source, plan.frozen->options.use));
+    tell_unquantized(reference ? "models.reference.quantize" : "models.value_model.quantize",
+                     training::frozen_units(plan.frozen->source, plan.frozen->options.use));
   }
+  if (device.is_cuda() && (frozen || plan.assemble.quantize))
+    log::info(
+        "train",
+        "NF4 has never run on a GPU: its kernel was held to the CPU's bits by emulation only");
+}
+
+void tell_recipe(optim::Recipe recipe, c10::Device device) {
+  if (!device.is_cuda() || optim::has_run_on_gpu(recipe)) return;
+  log::info("train",
+            "training.optimizer.precision: {} has never run on a GPU: its kernels were held to the "
+            "CPU's numbers by emulation only",
+            optim::name_of(recipe));
 }
 
 }  // namespace
@@ -209,7 +203,6 @@ ModelPlan plan_model(const config::Config& config, const RunContext& context) {
 
 ModelPlan plan_model(const config::Config& config, const RunContext& context,
                      const OpenedModels& opened) {
-  require_reproducible(config, context.device);
   ModelPlan plan;
   const models::BaseSource& base = opened.base;
   const models::ModelSource& source = base.source;
@@ -231,16 +224,18 @@ ModelPlan plan_model(const config::Config& config, const RunContext& context,
   assemble.quantize = config::base_quantize(config) == config::Quantize::nf4;
   assemble.value_head = value_head_options(config);
   assemble.parallel = parallel_options(config, context);
+  assemble.transformer.attention = attention_options(
+      config.runtime, {"model", source.config, assemble.parallel.param_dtype}, context.device);
   if (context.rank == 0) tell_cpu_precision(config, context.device);
   if (context.rank == 0) tell_groups(assemble.parallel, context.world);
   assemble.groups = param_groups(config);
   assemble.adamw = adamw_settings(config);
-  optim::require_tried(assemble.adamw.recipe, context.device, "training.optimizer.precision");
   assemble.step.max_grad_norm = config.training.max_grad_norm.value_or(0);
   plan.fill = complete_fill(config, source, assemble, context);
   plan.stored_nf4 = source.stored_nf4;
   plan.frozen = opened.frozen;
-  check_quantized(config, context, plan);
+  if (context.rank == 0) tell_quantized(config, context.device, plan);
+  if (context.rank == 0) tell_recipe(assemble.adamw.recipe, context.device);
   if (plan.frozen && assemble.parallel.strategy == parallel::Strategy::hybrid_shard)
     plan.frozen->options.shard_group_size = assemble.parallel.shard_group_size;
   choose_memory(config, context, plan);

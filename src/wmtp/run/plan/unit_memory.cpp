@@ -17,14 +17,15 @@ std::int64_t bytes_of_params(std::int64_t numel, DType dtype) {
 // How the runtime keeps one unit.
 struct UnitRules {
   DType master, compute, wire, frozen;
-  bool copied = false, aliased = false;  // the optimizer keeps a copy; the master is computed with
+  // The optimizer keeps a copy; the master, or its upper plane, is computed with.
+  bool copied = false, aliased = false;
 };
 
 UnitRules rules_of(const parallel::ParallelOptions& options, const layout::UnitPlan& unit) {
   UnitRules rules{options.master_dtype, options.param_dtype, options.reduce_dtype,
                   options.frozen_dtype.value_or(options.param_dtype)};
   if (unit.full_precision) rules.master = rules.compute = rules.wire = rules.frozen = kFloat32;
-  const bool same = rules.master == rules.compute;
+  const bool same = rules.master == rules.compute || options.splits(unit.full_precision);
   const bool whole = unit.trained.padded_numel() == unit.trained.shard_numel();
   rules.copied = options.strategy == parallel::Strategy::no_shard && !same && !options.offloads();
   rules.aliased = whole && same && !options.offloads();
@@ -81,14 +82,19 @@ void add_read(const layout::BucketPlan& bucket, DType stored, UnitMemory& sizes)
         std::max(sizes.widest_read, bytes_of_params(piece.in_param.size(), kFloat32));
 }
 
-void add_frozen(const layout::BucketPlan& bucket, DType stored, UnitMemory& sizes) {
+void add_frozen(const parallel::ParallelOptions& options, const layout::BucketPlan& bucket,
+                DType stored, UnitMemory& sizes) {
+  using parallel::QuantizedShard;
   if (!parallel::has_quantized(bucket)) {
     sizes.frozen += bytes_of_params(bucket.shard_numel(), stored);
     return add_read(bucket, stored, sizes);
   }
-  sizes.frozen += parallel::QuantizedShard::bytes_of(bucket, /*rank=*/0, stored);
-  sizes.widest_read =
-      std::max(sizes.widest_read, parallel::QuantizedShard::fill_bytes_of(bucket, stored));
+  sizes.frozen += QuantizedShard::bytes_of(bucket, /*rank=*/0, stored);
+  const DType rounded = options.frozen_dtype.value_or(kFloat32);
+  sizes.widest_read = std::max(sizes.widest_read, QuantizedShard::fill_bytes_of(bucket, rounded));
+  if (options.offloads())
+    sizes.uploaded_nf4 =
+        std::max(sizes.uploaded_nf4, QuantizedShard::upload_bytes_of(bucket, /*rank=*/0));
 }
 
 }  // namespace
@@ -108,10 +114,10 @@ UnitMemory unit_memory(const std::vector<layout::UnitSpec>& units,
     sizes.masters += optim::moment_layout(unit.trained, place.shard_world - 1,
                                           {recipe, !unit.kept, unit.full_precision, rules.master})
                          .bytes();
-    sizes.grads += bytes_of_params(shard, kFloat32);
+    sizes.grads.push_back(bytes_of_params(shard, kFloat32));
     if (rules.copied) sizes.copies += bytes_of_params(shard, rules.compute);
     add_read(unit.trained, rules.master, sizes);
-    add_frozen(unit.frozen, rules.frozen, sizes);
+    add_frozen(options, unit.frozen, rules.frozen, sizes);
     add_gather(options, unit, rules, sizes);
     if (place.shard_world > 1 || options.offloads()) add_reduction(options, unit, rules, sizes);
     add_crossing(options, place, unit, rules, sizes);

@@ -12,10 +12,12 @@ namespace wmtp::run {
 
 struct UnitMemory {
   std::int64_t masters = 0;  // with both moments
-  std::int64_t grads = 0, copies = 0, frozen = 0;
+  std::int64_t copies = 0, frozen = 0;
+  std::vector<std::int64_t> grads;                 // by unit
   std::int64_t kept_gathers = 0, gather_slot = 0;  // kept for the step; the largest that shares
   std::int64_t kept_reductions = 0, reduce_slot = 0;
-  std::int64_t crossing = 0;  // the largest copy of a shard on its way to the other groups
+  std::int64_t uploaded_nf4 = 0;  // cpu_offload: the largest parameter on its way to a slot
+  std::int64_t crossing = 0;      // the largest copy of a shard on its way to the other groups
   // Whole gradients that travel in another dtype (NO_SHARD): each unit's copy lives from its
   // backward to the end of the reductions. Of the root apart, which comes last.
   std::int64_t wire_copies = 0, root_wire_copy = 0;

@@ -26,9 +26,10 @@ std::string_view name_of(training::FrozenModelOptions::Use use) {
   return use == training::FrozenModelOptions::Use::values ? "values" : "next_token_nll";
 }
 
-// What the elements are rounded to before they are computed with.
+// What the elements are rounded to before they are computed with, or quantised.
 DType stored(const FrozenPlan& frozen) {
-  return frozen.options.stored_dtype.value_or(frozen.options.dtype);
+  const training::FrozenModelOptions& options = frozen.options;
+  return options.stored_dtype.value_or(options.quantize ? kFloat32 : options.dtype);
 }
 
 // Names, sizes and times of the model's files; empty where it is not made of files of one folder.

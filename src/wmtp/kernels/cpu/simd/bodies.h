@@ -9,6 +9,7 @@ namespace {
 // The order matters, and each is a part of this namespace.
 // clang-format off
 #include "wmtp/kernels/cpu/simd/vec.h"
+#include "wmtp/kernels/cpu/simd/halves.h"
 #include "wmtp/kernels/cpu/simd/norm_bodies.h"
 #include "wmtp/kernels/cpu/simd/rope_bodies.h"
 #include "wmtp/kernels/cpu/simd/swiglu_bodies.h"

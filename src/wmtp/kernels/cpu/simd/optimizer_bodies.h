@@ -16,24 +16,30 @@ void adamw(const AdamWRange& a, std::int64_t begin, std::int64_t end) {
   std::int64_t i = begin;
   for (; i + kLanes <= end; i += kLanes) {
     const Vec grad = a.grad ? load(a.grad + i) : load_bf16(a.grad_bf16 + i);
-    const AdamWTerms t =
-        adamw_terms(a, grad, load(a.exp_avg + i), load(a.exp_avg_sq + i), load(a.param + i));
+    const Vec param = a.param ? load(a.param + i)
+                              : joined_planes(load_halves(a.upper + i), load_halves(a.lower + i));
+    const AdamWTerms t = adamw_terms(a, grad, load(a.exp_avg + i), load(a.exp_avg_sq + i), param);
     store(a.exp_avg + i, t.m1);
     store(a.exp_avg_sq + i, t.m2);
-    store(a.param + i, t.param);
+    if (a.param) store(a.param + i, t.param);
     if (a.copy) store(a.copy + i, t.param);
-    if (a.copy_bf16) store_bf16(a.copy_bf16 + i, t.param);
+    if (a.upper) store_halves(a.upper + i, upper_plane(t.param));
+    if (a.lower) store_halves(a.lower + i, lower_plane(t.param));
   }
   const std::int64_t rest = end - i;
   if (rest == 0) return;
   const Vec grad = a.grad ? load_some(a.grad + i, rest) : load_bf16_some(a.grad_bf16 + i, rest);
+  const Vec param = a.param ? load_some(a.param + i, rest)
+                            : joined_planes(load_halves_some(a.upper + i, rest),
+                                            load_halves_some(a.lower + i, rest));
   const AdamWTerms t = adamw_terms(a, grad, load_some(a.exp_avg + i, rest),
-                                   load_some(a.exp_avg_sq + i, rest), load_some(a.param + i, rest));
+                                   load_some(a.exp_avg_sq + i, rest), param);
   store_some(a.exp_avg + i, t.m1, rest);
   store_some(a.exp_avg_sq + i, t.m2, rest);
-  store_some(a.param + i, t.param, rest);
+  if (a.param) store_some(a.param + i, t.param, rest);
   if (a.copy) store_some(a.copy + i, t.param, rest);
-  if (a.copy_bf16) store_bf16_some(a.copy_bf16 + i, t.param, rest);
+  if (a.upper) store_halves_some(a.upper + i, upper_plane(t.param), rest);
+  if (a.lower) store_halves_some(a.lower + i, lower_plane(t.param), rest);
 }
 
 struct SquareSums {

@@ -55,11 +55,14 @@ struct CrossEntropyRows {
 };
 
 struct AdamWRange {
-  float *param, *exp_avg, *exp_avg_sq;
+  float *exp_avg, *exp_avg_sq;
+  float* param;  // null: the master is in planes, both of which are given
+  // The upper plane (codes/planes.h) is written beside `param` too where it is given, as a bf16
+  // copy.
+  std::uint16_t *upper, *lower;
+  float* copy;        // may be null
   const float* grad;  // one of the two
   const Bf16Bits* grad_bf16;
-  float* copy;  // one of the two, or neither
-  Bf16Bits* copy_bf16;
   float beta1, beta2, keep, rate, correction2, eps, grad_scale;
 };
 

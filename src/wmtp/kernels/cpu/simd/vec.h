@@ -36,32 +36,6 @@ WMTP_INLINE void store_some(float* to, Vec value, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = value[i];
 }
 
-WMTP_INLINE Vec load_bf16(const Bf16Bits* from) {
-  const Halves bits = *reinterpret_cast<const HalvesAnywhere*>(from);
-  return reinterpret_cast<Vec>(__builtin_convertvector(bits, Words) << 16);
-}
-WMTP_INLINE Vec load_bf16_some(const Bf16Bits* from, std::int64_t count) {
-  Words bits{};
-  for (std::int64_t i = 0; i < count; ++i) bits[i] = static_cast<std::uint32_t>(from[i]) << 16;
-  return reinterpret_cast<Vec>(bits);
-}
-// To nearest, ties to even; NaN stays NaN.
-WMTP_INLINE Halves to_bf16(Vec value) {
-  const Words bits = reinterpret_cast<Words>(value);
-  const Words rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  const Words quiet = (bits >> 16) | 0x40u;
-  const Ints is_nan = value != value;
-  const Words nan_mask = reinterpret_cast<Words>(is_nan);
-  return __builtin_convertvector((rounded & ~nan_mask) | (quiet & nan_mask), Halves);
-}
-WMTP_INLINE void store_bf16(Bf16Bits* to, Vec value) {
-  *reinterpret_cast<HalvesAnywhere*>(to) = to_bf16(value);
-}
-WMTP_INLINE void store_bf16_some(Bf16Bits* to, Vec value, std::int64_t count) {
-  const Halves bits = to_bf16(value);
-  for (std::int64_t i = 0; i < count; ++i) to[i] = bits[i];
-}
-
 WMTP_INLINE Vec larger(Vec a, Vec b) {
   return a > b ? a : b;
 }

@@ -47,7 +47,7 @@ class SideBySide {
           {fmt::format("distributed.fsdp.sharding_strategy={}", name)});
   }
 
-  // The CPU computes in fp32 whatever is set.
+  // The CPU computes in fp32 whatever is set. Where bf16 is not computed with, split is fp32.
   void add_precisions() {
     const bool gpu = sizer_.place().device.is_cuda();
     const auto precision = run_.config().training.optimizer.precision;
@@ -60,7 +60,8 @@ class SideBySide {
     const std::string computed = gpu ? std::string(config::name_of(now)) : "fp32";
     if (!gpu) add("precision", computed + states, true, {});
     for (const optim::Recipe recipe : optim::kRecipes)
-      if (optim::name_of(recipe) != config::name_of(precision))
+      if (optim::name_of(recipe) != config::name_of(precision) &&
+          (recipe != optim::Recipe::split || computed == "bf16"))
         add("precision", fmt::format("{}, {} states", computed, optim::name_of(recipe)), false,
             {fmt::format("training.optimizer.precision={}", optim::name_of(recipe))});
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "wmtp/config/derived.h"
+#include "wmtp/run/plan/from_config.h"
 
 namespace wmtp::run {
 namespace {
@@ -55,8 +56,10 @@ class Adviser {
     if (sizer_.place().device.is_cuda()) propose({"distributed.fsdp.cpu_offload=true"}, false);
     if (config::compute_dtypes(fsdp).param == config::DType::fp32)
       propose({"distributed.fsdp.param_dtype=bf16"}, true);
+    const optim::Recipe now = adamw_settings(config).recipe;
     for (const optim::Recipe recipe : optim::kRecipes)  // in the order of what they save
-      propose({fmt::format("training.optimizer.precision={}", optim::name_of(recipe))}, true);
+      propose({fmt::format("training.optimizer.precision={}", optim::name_of(recipe))},
+              !optim::same_numbers(recipe, now));
     if (!config.training.use_lora) propose({"training.use_lora=true"}, true);
     propose_quantize();
     propose_length();

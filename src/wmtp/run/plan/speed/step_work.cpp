@@ -19,6 +19,15 @@ double trained_of(const layout::UnitSpec& unit) {
   return sum;
 }
 
+// Read in 4 bits with their scales, written to a slot.
+double nf4_pass_bytes(const layout::UnitSpec& unit, double compute_bytes) {
+  constexpr double kNf4Bytes = 0.51587;
+  double sum = 0;
+  for (const layout::ParamSpec& param : unit.params)
+    if (param.quantized) sum += static_cast<double>(param.numel()) * (kNf4Bytes + compute_bytes);
+  return sum;
+}
+
 class StepWriter {
  public:
   StepWriter(const SpeedRequest& request, const DeviceModel& device, int group)
@@ -83,8 +92,8 @@ void StepWriter::add_block(const layout::UnitSpec& spec, UnitWork& unit, bool he
   unit.backward += backward.sum();
 }
 
-// What Gatherer and Reducer do of their own: masters to the compute dtype, slots cleared, shards
-// brought home. NO_SHARD has its optimizer write the copy.
+// What Gatherer and Reducer do of their own: masters and matrices in NF4 to the compute dtype,
+// slots cleared, shards brought home. NO_SHARD has its optimizer write the copy.
 void StepWriter::add_runtime(const layout::UnitSpec& spec, UnitWork& unit) const {
   const parallel::ParallelOptions& options = shape_.parallel;
   const bool copied_by_update = options.strategy == parallel::Strategy::no_shard;
@@ -95,6 +104,11 @@ void StepWriter::add_runtime(const layout::UnitSpec& spec, UnitWork& unit) const
     forward.pass(Pass::copy, cast);
     if (!unit.kept && !unit.head && options.strategy != parallel::Strategy::shard_grad_op)
       backward.pass(Pass::copy, cast);
+  }
+  if (const double whole = nf4_pass_bytes(spec, compute_bytes_); whole > 0) {
+    const double own = whole / (options.shards_frozen() ? group_ : 1);
+    forward.pass(Pass::copy, own);
+    if (!unit.head) backward.pass(Pass::copy, own);
   }
   if (group_ > 1) {
     backward.pass(Pass::copy, unit.trained * element_size(options.reduce_dtype));
@@ -131,6 +145,9 @@ OperationSeconds StepWriter::frozen_model() const {
   OperationSeconds sum = costs.sum() * blocks;
   OperationCosts rest(device_, element_size(other.dtype));
   rest.elements(Pass::norm, 4 * tokens_ * width);
+  for (const layout::UnitSpec& unit : other.units)
+    if (const double whole = nf4_pass_bytes(unit, element_size(other.dtype)); whole > 0)
+      rest.pass(Pass::copy, whole / (other.shard ? group_ : 1));
   if (other.logits)
     loss({.rows = rows_,
           .vocabulary = static_cast<double>(other.model.vocab_size),
@@ -160,7 +177,8 @@ OperationSeconds StepWriter::update(const std::vector<UnitWork>& units) const {
   const parallel::ParallelOptions& options = shape_.parallel;
   const Update one = update_of(shape_);
   const bool writes_copy = options.strategy == parallel::Strategy::no_shard &&
-                           options.master_dtype != options.param_dtype;
+                           options.master_dtype != options.param_dtype &&
+                           !options.splits(/*full_precision=*/false);
   OperationCosts costs(device_, 4);
   OperationSeconds offloaded;
   for (const UnitWork& unit : units) {

@@ -1,0 +1,51 @@
+// What the kernels of float8 share: operands by packs, conversion, scales. Every operation rounds
+// by itself, to the same number as on the CPU (cpu/float8.cpp): nothing may be contracted.
+#pragma once
+#include "wmtp/kernels/cuda/common.cuh"
+
+namespace wmtp::kernels {
+
+// Elements [column, column + N) of a row of an operand: zeros behind `columns`. Returns how many
+// there are.
+template <class T, int N>
+__device__ __forceinline__ int load_part(const T* row, std::int64_t column, std::int64_t columns,
+                                         bool packed, float (&to)[N]) {
+  const std::int64_t left = columns - column;
+  if (packed && left >= N) {
+    load<T, N>(row, column, to);
+    return N;
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) to[i] = i < left ? to_float(row[column + i]) : 0.0f;
+  return left < 0 ? 0 : left < N ? static_cast<int>(left) : N;
+}
+
+template <Float8Format kFormat>
+__device__ __forceinline__ std::uint32_t float8_code(float x) {
+  constexpr Float8Shape kShape = kFormat == Float8Format::e4m3 ? kE4m3Shape : kE5m2Shape;
+  constexpr int kCut = 23 - kShape.mantissa_bits;
+  constexpr std::uint32_t kBelow = 127 + kShape.least_exponent - 1;
+  const std::uint32_t sign = __float_as_uint(x) >> 24 & 0x80u;
+  const std::uint32_t magnitude = __float_as_uint(x) & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return 0x7fu;
+  const float size = fminf(__uint_as_float(magnitude), kShape.largest);
+  if (size < kShape.least_normal)
+    return sign |
+           (__float_as_uint(__fadd_rn(size, kShape.anchor)) - __float_as_uint(kShape.anchor));
+  const std::uint32_t bits = __float_as_uint(size);
+  const std::uint32_t rounded = bits + (1u << (kCut - 1)) - 1 + (bits >> kCut & 1u);
+  return sign | ((rounded >> kCut) - (kBelow << kShape.mantissa_bits));
+}
+
+// Scales are normal numbers, 0 or NaN: the power of two at or below one has its exponent's bits.
+template <Float8Format kFormat, bool kRowwise>
+__device__ __forceinline__ float scale_of_amax(float amax) {
+  constexpr double kLargest = (kFormat == Float8Format::e4m3 ? kE4m3Shape : kE5m2Shape).largest;
+  double size = amax;
+  if (size < kLeastFloat8Amax) size = kLeastFloat8Amax;  // written so that a NaN stays one
+  const auto scale = static_cast<float>(kLargest / size);
+  if (!kRowwise || !(scale > 0)) return scale;
+  return __uint_as_float(__float_as_uint(scale) & 0x7f800000u);
+}
+
+}  // namespace wmtp::kernels

@@ -1,0 +1,194 @@
+// An operand as float8 in both memory orders (kernels/float8.h). A thread block reads a tile of 64
+// x 64 numbers once; each order leaves it through shared memory as 16 bytes a thread.
+#include "wmtp/kernels/cuda/float8.cuh"
+
+namespace wmtp::kernels {
+namespace {
+
+constexpr int kTile = 64, kWords = kTile / 4;  // words of 4 bytes in a line of a tile
+constexpr int kChunk = 16, kChunks = kTile / kChunk;
+constexpr int kRows = 4;  // of a thread: the bytes of a word of the transposed order
+
+template <class T>
+constexpr int kThreads = kTile* kTile / (kRows * kPerPack<T>);
+
+// 64 lines of 64 bytes, and behind each kLines of them kGap words: a warp writes kLines apart.
+template <int kLines, int kGap>
+struct alignas(kChunk) ByteTile {
+  std::uint32_t word[kTile * kWords + kTile / kLines * kGap];
+
+  __device__ static int place(int line) { return line * kWords + line / kLines * kGap; }
+};
+using RowTile = ByteTile<kRows, 16>;
+
+struct Scales {
+  float of_rows[kTile], of_columns[kTile];
+};
+
+// The scales of one order in this tile; the blocks that are first along the other axis write the
+// inverses, too.
+template <Float8Format kFormat, bool kRowwise>
+__device__ __forceinline__ void open(float* scales, const float* amax, float* inverse,
+                                     std::int64_t first, std::int64_t count, bool writes) {
+  const int t = static_cast<int>(threadIdx.x);
+  const std::int64_t index = kRowwise ? first + t : 0;
+  if (t >= kTile || index >= (kRowwise ? count : 1)) return;
+  const float scale = scale_of_amax<kFormat, kRowwise>(amax[index]);
+  scales[t] = scale;
+  if (writes && (kRowwise || first + t == 0)) inverse[index] = __fdiv_rn(1.0f, scale);
+}
+
+// A thread's four rows of a pack of columns. What lies outside of the matrix is zero, whatever the
+// scales are.
+template <class T, Float8Format kFormat>
+struct Piece {
+  static constexpr int N = kPerPack<T>, kRowWords = N / 4;
+  float x[kRows][N];
+  int there[kRows];
+
+  __device__ __forceinline__ void load(const CudaFloat8Quantise& a, std::int64_t row,
+                                       std::int64_t column, bool packed) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const T* const from = static_cast<const T*>(a.x) + (row + r) * a.x_stride;
+      there[r] = row + r < a.rows ? load_part(from, column, a.columns, packed, x[r]) : 0;
+    }
+  }
+  __device__ __forceinline__ std::uint32_t code(int r, int i, float scale) const {
+    return i < there[r] ? float8_code<kFormat>(__fmul_rn(x[r][i], scale)) : 0;
+  }
+  // Four neighbours in a row, and all rows in a column.
+  __device__ __forceinline__ std::uint32_t row_word(int r, int w, float scale) const {
+    return code(r, 4 * w, scale) | code(r, 4 * w + 1, scale) << 8 |
+           code(r, 4 * w + 2, scale) << 16 | code(r, 4 * w + 3, scale) << 24;
+  }
+  __device__ __forceinline__ std::uint32_t column_word(int i, float scale) const {
+    return code(0, i, scale) | code(1, i, scale) << 8 | code(2, i, scale) << 16 |
+           code(3, i, scale) << 24;
+  }
+};
+
+// Both orders have scales of their own, and so bytes of their own.
+template <class Numbers, class Tile>
+__device__ __forceinline__ void fill_apart(const CudaFloat8Quantise& a, const Numbers& numbers,
+                                           const Scales& scales, int group, int pack, RowTile& rows,
+                                           Tile& columns) {
+  constexpr int N = Numbers::N, W = Numbers::kRowWords;
+  if (a.inverse_of_rows)
+#pragma unroll
+    for (int r = 0; r < kRows; ++r)
+#pragma unroll
+      for (int w = 0; w < W; ++w)
+        rows.word[RowTile::place(group * kRows + r) + pack * W + w] =
+            numbers.row_word(r, w, scales.of_rows[group * kRows + r]);
+  if (a.inverse_of_columns)
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+      columns.word[Tile::place(pack * N + i) + group] =
+          numbers.column_word(i, scales.of_columns[pack * N + i]);
+}
+
+// One scale: the bytes are converted once and turned.
+template <class Numbers, class Tile>
+__device__ __forceinline__ void fill_turned(const Numbers& numbers, float scale, int group,
+                                            int pack, RowTile& rows, Tile& columns) {
+  constexpr int N = Numbers::N, W = Numbers::kRowWords;
+  std::uint32_t word[kRows][W];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r)
+#pragma unroll
+    for (int w = 0; w < W; ++w) {
+      word[r][w] = numbers.row_word(r, w, scale);
+      rows.word[RowTile::place(group * kRows + r) + pack * W + w] = word[r][w];
+    }
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    std::uint32_t turned = 0;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) turned |= (word[r][i / 4] >> (8 * (i % 4)) & 0xffu) << (8 * r);
+    columns.word[Tile::place(pack * N + i) + group] = turned;
+  }
+}
+
+// The tile's lines into those of `out`, which have `length` bytes each.
+template <class Tile>
+__device__ __forceinline__ void write_lines(const Tile& tile, std::uint8_t* out,
+                                            std::int64_t first_line, std::int64_t num_lines,
+                                            std::int64_t first_byte, std::int64_t length) {
+  const bool whole = (reinterpret_cast<std::uintptr_t>(out) | length) % kChunk == 0;
+  for (int t = static_cast<int>(threadIdx.x); t < kTile * kChunks;
+       t += static_cast<int>(blockDim.x)) {
+    const std::int64_t line = first_line + t / kChunks, at = first_byte + t % kChunks * kChunk;
+    if (line >= num_lines || at >= length) continue;
+    const uint4* const from = reinterpret_cast<const uint4*>(
+        &tile.word[Tile::place(t / kChunks) + t % kChunks * (kChunk / 4)]);
+    std::uint8_t* const to = out + line * length + at;
+    if (whole) {
+      *reinterpret_cast<uint4*>(to) = *from;
+      continue;
+    }
+    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(from);
+    for (int i = 0; i < kChunk && at + i < length; ++i) to[i] = bytes[i];
+  }
+}
+
+template <class T, Float8Format kFormat, bool kRowwise>
+__global__ void __launch_bounds__(kThreads<T>)
+    quantise_kernel(const CudaFloat8Quantise a, bool packed) {
+  constexpr int N = kPerPack<T>;
+  using ColumnTile = ByteTile<N, 4>;
+  __shared__ RowTile rows;
+  __shared__ ColumnTile columns;
+  __shared__ Scales scales;
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.y) * kTile;
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * kTile;
+  if (a.inverse_of_rows)
+    open<kFormat, kRowwise>(scales.of_rows, a.amax_of_rows, a.inverse_of_rows, row, a.rows,
+                            blockIdx.x == 0);
+  if (a.inverse_of_columns)
+    open<kFormat, kRowwise>(scales.of_columns, a.amax_of_columns, a.inverse_of_columns, column,
+                            a.columns, blockIdx.y == 0);
+  const int pack = static_cast<int>(threadIdx.x) % (kTile / N);
+  const int group = static_cast<int>(threadIdx.x) / (kTile / N);
+  Piece<T, kFormat> piece;
+  piece.load(a, row + group * kRows, column + pack * N, packed);
+  __syncthreads();
+  if (kRowwise)
+    fill_apart(a, piece, scales, group, pack, rows, columns);
+  else
+    fill_turned(piece, a.inverse_of_rows ? scales.of_rows[0] : scales.of_columns[0], group, pack,
+                rows, columns);
+  __syncthreads();
+  if (a.inverse_of_rows) write_lines(rows, a.by_rows, row, a.rows, column, a.columns);
+  if (a.inverse_of_columns)
+    write_lines(columns, a.by_columns, column, a.columns, row, a.padded_rows);
+}
+
+// One block at least: of nothing there are scales all the same.
+unsigned tiles(std::int64_t extent) {
+  return extent == 0 ? 1u : static_cast<unsigned>((extent + kTile - 1) / kTile);
+}
+
+template <class T, Float8Format kFormat, bool kRowwise>
+int launch(const CudaFloat8Quantise& a, void* stream) {
+  const bool packed = aligned(a.x, a.x_stride, kPerPack<T>);
+  const dim3 grid(tiles(a.columns), tiles(a.rows));
+  quantise_kernel<T, kFormat, kRowwise><<<grid, kThreads<T>, 0, as_stream(stream)>>>(a, packed);
+  return launch_status();
+}
+
+}  // namespace
+
+int launch_float8_quantise(const CudaFloat8Quantise& a, void* stream) {
+  return by_element(a.element, [&](auto element) -> int {
+    using T = decltype(element);
+    if (a.rowwise) {
+      if (a.format != Float8Format::e4m3) return cudaErrorInvalidValue;
+      return launch<T, Float8Format::e4m3, true>(a, stream);
+    }
+    return a.format == Float8Format::e4m3 ? launch<T, Float8Format::e4m3, false>(a, stream)
+                                          : launch<T, Float8Format::e5m2, false>(a, stream);
+  });
+}
+
+}  // namespace wmtp::kernels

@@ -1,0 +1,22 @@
+// Which attention kernel a model of the run takes (runtime.attention, runtime.deterministic).
+#pragma once
+#include <string_view>
+
+#include "wmtp/config/runtime.h"
+#include "wmtp/kernels/attention.h"
+#include "wmtp/model/model_config.h"
+#include "wmtp/tensor/dtype.h"
+
+namespace wmtp::run {
+
+// A model as attention sees it; `words` name it in an error.
+struct AttendingModel {
+  std::string_view words;
+  const model::ModelConfig& config;
+  DType dtype = kFloat32;  // compute
+};
+// Error config for a kernel that does not take that model on that device.
+kernels::AttentionOptions attention_options(const config::Runtime& runtime,
+                                            const AttendingModel& model, c10::Device device);
+
+}  // namespace wmtp::run
