@@ -23,6 +23,7 @@ part nccl "$bundle/bin/wmtp" doctor --collectives --device cuda
 part cpu_ranks "$bundle/bin/wmtp" launch --nproc 2 -- doctor --collectives --device cpu
 part kernels env WMTP_TEST_CUDA=1 "$bundle/bin/kernels_test" --gtest_brief=1 --gtest_filter=-*Shapes*
 part shapes "$here/shapes.sh" "$bundle" "$out"
+part nf4_units env WMTP_TEST_CUDA=1 "$bundle/bin/parallel_test" --gtest_brief=1 --gtest_filter=*OnGpu.*
 part nccl_conformance env WMTP_TEST_CUDA=1 "$bundle/bin/comm_test" --gtest_brief=1 --gtest_filter=NcclOnGpu.*
 part parity python3 "$here/parity.py" "$bundle" "$(mktemp -d)"
 part saves "$here/saves.sh" "$bundle"

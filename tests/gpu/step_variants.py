@@ -5,6 +5,7 @@ Runs `wmtp bench step` on the same batch again and again and compares the losses
   cpu_offload        against the run without it: the first losses equal, the last within 1e-4 (the optimizer runs on the CPU)
   fp16, loss scale   against fp32: within 2 %; every step applied but those that overflowed; the loss falls
   bf16_sr            against bf16 with fp32 masters: within 2 %; master and moments take half of the memory
+  NF4 under LoRA     against LoRA on bf16: within 2 %, less memory; cpu_offload as without it, its first loss to the bit
   two ranks on one GPU (gloo), cpu_offload: as one rank with twice the batch, within 2e-2 (the batches differ)
 One JSON line per run; exit 1 if a comparison fails.
 """
@@ -59,6 +60,14 @@ wide = run("--dtype", "bf16")
 rounded = run("--dtype", "bf16", "--precision", "bf16_sr")
 expect("bf16_sr: losses as fp32 masters", close(rounded["loss"], wide["loss"], 0.02))
 expect("bf16_sr: 10 of 16 bytes a parameter", close(rounded["state_gib"], wide["state_gib"] * 10 / 16, 0.01))
+
+adapters = run("--lora", "16")
+upon_nf4 = run("--lora", "16", "--quantize", "nf4")
+offloaded = run("--lora", "16", "--quantize", "nf4", "--cpu-offload")
+expect("NF4: losses as upon bf16", close(upon_nf4["loss"], adapters["loss"], 0.02))
+expect("NF4: less is kept", upon_nf4["state_gib"] < adapters["state_gib"])
+expect("NF4, cpu_offload: first loss", offloaded["first_loss"] == upon_nf4["first_loss"])
+expect("NF4, cpu_offload: last loss", close(offloaded["loss"], upon_nf4["loss"], 1e-2))
 
 one = run("--dtype", "fp32", batch=4)
 two = run("--dtype", "fp32", "--cpu-offload", "--backend", "gloo", "--allow-shared-gpu", ranks=2, batch=2)

@@ -1,0 +1,62 @@
+// The one symbol of a GPU plugin (tensor/cuda_plugin.h), for a GPU that is not there.
+#include <unistd.h>
+
+#include <chrono>
+
+#include "emulated_gpu/device/communicator.h"
+#include "emulated_gpu/device/memory.h"
+#include "wmtp/kernels/cuda/launchers.h"
+#include "wmtp/tensor/cuda_plugin.h"
+
+namespace wmtp::emulated {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+int device_count() {
+  return 1;
+}
+
+// What a Hopper GPU says of itself, so that all that depends on it is chosen as there.
+GpuInfo device_info(int) {
+  return {.name = "emulated GPU",
+          .uuid = std::to_string(::getpid()),  // every process has one of its own
+          .total_bytes = kGpuBytes,
+          .multiprocessors = 132,
+          .major = 9,
+          .minor = 0};
+}
+
+std::string versions() {
+  return "emulated on this CPU";
+}
+
+CudaServices services() {
+  return {.device_count = device_count,
+          .device_info = device_info,
+          .set_device = [](int) {},
+          .current_stream = []() -> void* { return nullptr; },
+          .synchronize = [] {},
+          .memory = [](int) { return memory_figures(); },
+          .reset_peak_memory = [](int) { reset_peak(); },
+          .versions = versions,
+          .record_event = []() -> void* { return new Clock::time_point(Clock::now()); },
+          .seconds_between =
+              [](void* from, void* to) {
+                return std::chrono::duration<double>(*static_cast<Clock::time_point*>(to) -
+                                                     *static_cast<Clock::time_point*>(from))
+                    .count();
+              },
+          .release_event = [](void* event) { delete static_cast<Clock::time_point*>(event); }};
+}
+
+}  // namespace
+}  // namespace wmtp::emulated
+
+extern "C" bool wmtp_cuda_plugin(unsigned abi, wmtp::CudaTables* tables) {
+  if (abi != wmtp::kCudaPluginAbi) return false;
+  tables->services = wmtp::emulated::services();
+  tables->kernels = &wmtp::kernels::cuda_kernels();
+  tables->nccl_factory = &wmtp::emulated::make_communicator;
+  return true;
+}
