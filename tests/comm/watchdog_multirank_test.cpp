@@ -22,6 +22,18 @@ namespace {
 using comm::ProcessGroupSession;
 using std::chrono::milliseconds;
 
+// Long beside what a busy machine keeps a process waiting: a rank that has had no processor for as
+// long as a limit is one that hangs, and is rightly named.
+constexpr milliseconds kStepLimit{5000}, kNoLimit{600'000};
+constexpr milliseconds kBeat{600};  // after 2.5 of them without one a rank counts as silent
+constexpr milliseconds kDeadAfter{8000};
+// From the moment at which survivors know to their end.
+constexpr double kLeavingS = 5;
+
+double seconds_of(milliseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
 void leave_like_main(const comm::Failure& failure) {
   fmt::print(stderr, "leaving: {}\n", failure.message);
   ::_exit(failure.code);
@@ -34,8 +46,8 @@ void run_steps(milliseconds step_limit,
   options.rendezvous.timeout = std::chrono::seconds(30);
   options.run_dir = worker_env("TEST_RUN_DIR");
   options.leave = leave_like_main;
-  options.beat = milliseconds(300);
-  options.dead_after = milliseconds(3000);
+  options.beat = kBeat;
+  options.dead_after = kDeadAfter;
   auto session = ProcessGroupSession::start(comm::discover(comm::process_environment()), options);
   try {
     session->connect();
@@ -86,28 +98,28 @@ void expect_survivors_left(const Trial& trial, int victim, double within_s) {
 }
 
 TEST(WatchdogMultirank, KilledRankTakesTheOthersAlong) {
-  if (is_worker()) return run_steps(std::chrono::seconds(30));
+  if (is_worker()) return run_steps(kNoLimit);
   const Trial trial = disturb({.ranks = 4}, 2, SIGKILL);
   EXPECT_EQ(trial.results[2].code, 137);
-  expect_survivors_left(trial, 2, 2);
+  expect_survivors_left(trial, 2, kLeavingS);  // a closed connection tells, long before a beat does
 }
 
 TEST(WatchdogMultirank, KilledRankZeroWithItsStore) {
-  if (is_worker()) return run_steps(std::chrono::seconds(30));
+  if (is_worker()) return run_steps(kNoLimit);
   const Trial trial =
       disturb({.ranks = 3,
                .env = {{"WMTP_RENDEZVOUS",
                         fmt::format("tcp://127.0.0.1:{}", 20'000 + ::getpid() % 10'000)}}},
               0, SIGKILL);
   EXPECT_EQ(trial.results[0].code, 137);
-  expect_survivors_left(trial, 0, 2);
+  expect_survivors_left(trial, 0, kLeavingS);
 }
 
 // The step limit speaks first.
 TEST(WatchdogMultirank, StoppedRankIsNamedWithinTheLimit) {
-  if (is_worker()) return run_steps(milliseconds(1500));
+  if (is_worker()) return run_steps(kStepLimit);
   const Trial trial = disturb({.ranks = 3, .straggler_s = 1}, 1, SIGSTOP);
-  expect_survivors_left(trial, 1, 1.5 + 1);
+  expect_survivors_left(trial, 1, seconds_of(kStepLimit) + kLeavingS);
   ASSERT_TRUE(trial.hang.is_object());
   EXPECT_EQ(trial.hang["behind"], Json::array({1}));
   EXPECT_THAT(trial.hang["cause"].get<std::string>(), testing::HasSubstr("section 'step'"));
@@ -118,29 +130,29 @@ TEST(WatchdogMultirank, StoppedRankIsNamedWithinTheLimit) {
 
 // Long limits (first steps, NCCL): the missing beats speak first.
 TEST(WatchdogMultirank, StoppedRankIsNamedByItsMissingBeats) {
-  if (is_worker()) return run_steps(std::chrono::seconds(600));
+  if (is_worker()) return run_steps(kNoLimit);
   const Trial trial = disturb({.ranks = 2, .straggler_s = 1}, 1, SIGSTOP);
-  expect_survivors_left(trial, 1, 3 + 1);
+  expect_survivors_left(trial, 1, seconds_of(kDeadAfter) + kLeavingS);
   ASSERT_TRUE(trial.hang.is_object());
   EXPECT_EQ(trial.hang["behind"], Json::array({1}));
 }
 
 // Rank 0 serves the store and stops: store calls never return, the limit still holds.
 TEST(WatchdogMultirank, StoppedStoreIsNoTrap) {
-  if (is_worker()) return run_steps(milliseconds(1500));
+  if (is_worker()) return run_steps(kStepLimit);
   const Trial trial =
       disturb({.ranks = 3,
                .env = {{"WMTP_RENDEZVOUS",
                         fmt::format("tcp://127.0.0.1:{}", 20'000 + (::getpid() + 1) % 10'000)}},
                .straggler_s = 1},
               0, SIGSTOP);
-  expect_survivors_left(trial, 0, 1.5 + 1);
+  expect_survivors_left(trial, 0, seconds_of(kStepLimit) + kLeavingS);
 }
 
 // A rank that waits for something else than its peers (its loader): it is behind, though it beats.
 TEST(WatchdogMultirank, LateRankIsNamed) {
   if (is_worker())
-    return run_steps(milliseconds(2000), [](int rank, int step) {
+    return run_steps(kStepLimit, [](int rank, int step) {
       if (rank == 2 && step == 30) std::this_thread::sleep_for(std::chrono::seconds(60));
     });
   const TempDir run_dir;
@@ -159,7 +171,7 @@ TEST(WatchdogMultirank, SkippedCollectiveIsNamed) {
     failpoint::configure({.spec = "comm.collective.before:rank=1:nth=30=damage",
                           .rank = worker_rank(),
                           .log_path = {}});
-    return run_steps(milliseconds(1500), [](int, int step) {
+    return run_steps(kStepLimit, [](int, int step) {
       if (step == 40) std::this_thread::sleep_for(std::chrono::seconds(60));
     });
   }
@@ -175,7 +187,7 @@ TEST(WatchdogMultirank, SkippedCollectiveIsNamed) {
 // One code for all: the first failure's.
 TEST(WatchdogMultirank, EveryRankLeavesWithTheFirstCode) {
   if (is_worker())
-    return run_steps(std::chrono::seconds(30), [](int rank, int step) {
+    return run_steps(kNoLimit, [](int rank, int step) {
       if (rank == 1 && step == 10) throw Error(ErrorKind::data, "data", "sample 7 is damaged");
     });
   for (const RankResult& result : launch_ranks({.ranks = 3})) {
@@ -188,13 +200,14 @@ TEST(WatchdogMultirank, OrderlyEndIsNoDeath) {
   if (!is_worker()) return expect_success(launch_ranks({.ranks = 3}));
   comm::SessionOptions options;
   options.leave = leave_like_main;
-  options.beat = milliseconds(100);
-  options.dead_after = milliseconds(600);
+  options.beat = milliseconds(200);
+  options.dead_after = milliseconds(3000);
   auto session = ProcessGroupSession::start(comm::discover(comm::process_environment()), options);
   session->connect();
   EXPECT_TRUE(session->agree({.must_agree = {{"build", "abc"}}}).empty());
   session->finish();
-  if (session->rank() == 2) std::this_thread::sleep_for(milliseconds(1200));
+  // Longer than a rank is missed in silence: one that has said goodbye is not.
+  if (session->rank() == 2) std::this_thread::sleep_for(milliseconds(4500));
 }
 
 }  // namespace

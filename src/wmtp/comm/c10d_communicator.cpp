@@ -1,5 +1,6 @@
 #include "wmtp/comm/c10d_communicator.h"
 
+#include <ATen/record_function.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
@@ -127,6 +128,9 @@ Work C10dCommunicator::launch(std::string_view kind, const Start& start,
   const std::string what = fmt::format("{} in group '{}'", kind, name());
   if (aborted_->load()) throw_lost(what, "the group was aborted");
   try {
+    // The backend's threads take this thread's observers along. A profile may end before they do,
+    // and must not be written to then; Communicator names the collective to it.
+    const at::DisableRecordFunctionGuard unprofiled;
     const auto slice = in_slices ? kAbortPoll : std::chrono::milliseconds(0);
     return Work(std::make_unique<C10dWork>(C10dWork::Parts{
         start(), what, aborted_, std::move(after), slice, in_slices && device().is_cpu()}));

@@ -17,12 +17,10 @@ std::set<ActivityType> activities_of(c10::Device device) {
   return {ActivityType::CPU};
 }
 
-// Collectives of c10d end on another thread, so that their spans lie across those of this one; and
 // Kineto shows scopes on the GPU's rows once more, over the kernels that they started.
 bool is_counted(const KinetoEvent& event) {
-  return !event.isAsync() &&
-         event.activityType() !=
-             static_cast<std::uint8_t>(libkineto::ActivityType::GPU_USER_ANNOTATION);
+  return event.activityType() !=
+         static_cast<std::uint8_t>(libkineto::ActivityType::GPU_USER_ANNOTATION);
 }
 
 std::vector<ProfiledSpan> spans_of(const std::vector<KinetoEvent>& events) {
