@@ -65,6 +65,11 @@ MEMORY = [
     "--preset micro-qwen3 --batch 2 --seq 64 --lora 8 --quantize nf4 --cpu-offload",
     "--preset micro --batch 2 --seq 64 --precision bf16_moments",
     "--preset micro --batch 2 --seq 64 --precision int8",
+    "--preset micro --batch 2 --seq 128 --float8 tensorwise",
+    "--preset micro --batch 2 --seq 64 --float8 tensorwise --precision split --strategy NO_SHARD",
+    "--preset micro-qwen3 --batch 2 --seq 128 --float8 rowwise --recompute light",
+    "--preset micro-qwen3 --batch 2 --seq 128 --float8 tensorwise --recompute block",
+    "--preset micro-qwen3 --batch 2 --seq 64 --float8 tensorwise --lora 8 --quantize nf4",
 ]
 
 

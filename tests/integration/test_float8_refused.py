@@ -1,4 +1,5 @@
-"""training.float8 is refused by name wherever it cannot be had: on CPUs, on GPUs as yet, and with sizes it does not take."""
+"""training.float8 is refused by name wherever it cannot be had: on CPUs, and with sizes it does not take (on GPUs:
+test_float8_runs.py)."""
 import pytest
 
 from tiny_runs import TinyRuns
@@ -18,11 +19,6 @@ def refused(wmtp, tmp_path_factory):
 def test_a_cpu_is_refused_by_name(refused):
     assert ("training.float8: tensorwise needs a GPU of compute capability 9.0 or newer"
             in refused("training.float8=tensorwise", "runtime.device=cpu"))
-
-
-def test_a_gpu_is_refused_as_long_as_weights_are_not_gathered_in_float8(refused):
-    assert ("training.float8: rowwise on a GPU, but float8 weights cannot be gathered yet"
-            in refused("training.float8=rowwise", "runtime.device=cuda"))
 
 
 def test_sizes_that_are_no_multiples_of_16_are_named(refused):

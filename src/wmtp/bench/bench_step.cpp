@@ -210,8 +210,8 @@ void add_bench_step(CLI::App& bench, cli::Session& session) {
       ->check(CLI::IsMember({"none", "nf4"}));
   command
       ->add_option("--float8", flags->float8,
-                   "Products of blocks on 8-bit operands: off, tensorwise or rowwise; refused on "
-                   "every device as yet")
+                   "Products of blocks on 8-bit operands: off, tensorwise or rowwise, on GPUs of "
+                   "compute capability 9.0 or newer")
       ->check(CLI::IsMember({"off", "tensorwise", "rowwise"}));
   command->add_flag("--expect", flags->expect,
                     "Also the tokens/s that `wmtp plan` expects, after 2 s of calibration");

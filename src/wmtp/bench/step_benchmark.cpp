@@ -10,7 +10,7 @@
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
 #include "wmtp/model/presets.h"
-#include "wmtp/run/plan/from_config.h"
+#include "wmtp/run/plan/float8_choice.h"
 #include "wmtp/run/profile/step_profile.h"
 #include "wmtp/run/profile/time_table.h"
 #include "wmtp/storage/atomic_file.h"
@@ -63,6 +63,7 @@ run::MemoryRequest memory_request(const StepFlags& flags, const BenchStage& stag
   request.lora = options.transformer.lora;
   request.frozen = options.frozen;
   request.quantize = options.quantize;
+  request.float8 = options.transformer.float8;
   request.heads = stage.predicts();
   if (options.value_head) request.value_head = options.value_head->type;
   request.other = stage.frozen_request(options);
@@ -98,12 +99,12 @@ training::AssembleOptions options_of(const StepFlags& flags, const model::ModelC
   options.model = stage.model(config);
   options.transformer.recompute = recompute_from_name(flags.recompute);
   options.transformer.lora = lora_of(flags, options.model);
-  options.transformer.float8 =
-      run::float8_recipe(float8_from_name(flags.float8), "--float8", options.model, device);
   set_strategy(flags.strategy, world, options.parallel);
   options.parallel.param_dtype = dtype_from_name(dtype);
   options.parallel.device = device;
   options.parallel.cpu_offload = flags.offload;
+  options.transformer.float8 = run::float8_recipe(float8_from_name(flags.float8), "--float8",
+                                                  options.model, options.parallel);
   options.parallel.frees_grads = device.is_cuda() && !flags.offload && flags.accumulation == 1;
   options.groups.groups = {
       {.name = "policy", .learning_rate = flags.learning_rate, .weight_decay = 0.01}};

@@ -2,9 +2,14 @@
 
 #include <ATen/ops/amax.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/maximum.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "wmtp/core/error.h"
 #include "wmtp/kernels/cpu/reference.h"
@@ -54,6 +59,24 @@ void check_product(const Float8Matrix& a, const Float8Matrix& b, const Tensor& o
               b.values_RK.scalar_type())
       .vector("left scales", a.inverse, a.inverse.numel(), kFloat32)
       .vector("right scales", b.inverse, b.inverse.numel(), kFloat32);
+}
+
+// A flat stretch as one matrix of long rows and one row of what is left: kernels go by rows.
+constexpr std::int64_t kStretchColumns = 4096;
+
+template <class Visit>
+void for_each_rectangle(std::int64_t size, Visit visit) {
+  const std::int64_t rows = size / kStretchColumns, rest = size % kStretchColumns;
+  if (rows > 0) visit(std::int64_t{0}, rows, kStretchColumns);
+  if (rest > 0) visit(size - rest, std::int64_t{1}, rest);
+}
+
+Tensor rectangle(const Tensor& flat, std::int64_t begin, std::int64_t rows, std::int64_t columns) {
+  return flat.narrow(0, begin, rows * columns).view({rows, columns});
+}
+
+void quantise_into(const Float8Quantise& args, Float8Forms& forms) {
+  args.x_RC.is_cuda() ? gpu::quantise(args, forms) : cpu::quantise(args, forms);
 }
 
 // A B^T in the dtype asked for. The numbers of 8 bits and their products are exact in fp32, so that
@@ -109,7 +132,7 @@ Float8Forms quantise(const Float8Quantise& args) {
   Float8Forms forms;
   if (args.rows) forms.rows.values_RK = room(rows, columns);
   if (args.columns) forms.columns.values_RK = room(columns, padded(rows));
-  args.x_RC.is_cuda() ? gpu::quantise(args, forms) : cpu::quantise(args, forms);
+  quantise_into(args, forms);
   return forms;
 }
 
@@ -121,6 +144,62 @@ Float8Forms quantise(const Tensor& x_RC, Float8Recipe recipe, Float8Role role, b
                    .amax = float8_amax(x_RC, recipe),
                    .rows = rows,
                    .columns = columns});
+}
+
+void raise_float8_amax(const Tensor& x, const Tensor& amax) {
+  ArgChecks("raise_float8_amax", x)
+      .vector("x", x, x.numel(), x.scalar_type())
+      .vector("amax", amax, 1, kFloat32);
+  for_each_rectangle(x.numel(), [&](std::int64_t begin, std::int64_t rows, std::int64_t columns) {
+    const Tensor part_RC = rectangle(x, begin, rows, columns);
+    if (x.is_cuda())
+      gpu::raise_float8_amax(part_RC, amax);
+    else
+      amax.copy_(at::maximum(amax, float8_amax(part_RC, Float8Recipe::tensorwise).of_rows));
+  });
+}
+
+void quantise_part(const Tensor& x, const Tensor& amax, const Tensor& values) {
+  const ProfiledOperator operation("wmtp::quantise");
+  const DType bytes = dtype_of(format_of(Float8Recipe::tensorwise, Float8Role::weight));
+  ArgChecks("quantise_part", x)
+      .vector("x", x, x.numel(), x.scalar_type())
+      .vector("amax", amax, 1, kFloat32)
+      .vector("values", values, x.numel(), bytes);
+  for_each_rectangle(x.numel(), [&](std::int64_t begin, std::int64_t rows, std::int64_t columns) {
+    Float8Forms forms;
+    forms.rows.values_RK = rectangle(values, begin, rows, columns);
+    quantise_into({.x_RC = rectangle(x, begin, rows, columns),
+                   .recipe = Float8Recipe::tensorwise,
+                   .role = Float8Role::weight,
+                   .amax = {amax, amax},
+                   .columns = false},
+                  forms);
+  });
+}
+
+// The scale as float8_scale has it, which keeps a NaN: so does clamp_min.
+Tensor float8_inverse(const Tensor& amax_A) {
+  const Tensor size_A = amax_A.to(kFloat64).clamp_min(kLeastFloat8Amax);
+  const Tensor scale_A =
+      at::full_like(size_A, largest_of(Float8Format::e4m3)).div_(size_A).to(kFloat32);
+  return at::ones_like(scale_A).div_(scale_A);
+}
+
+Float8Matrix columns_of(const Float8Matrix& rows) {
+  const ProfiledOperator operation("wmtp::float8_turn");
+  check_operand("a matrix to be turned", rows);
+  const std::int64_t lines = rows.values_RK.size(0), width = rows.values_RK.size(1);
+  WMTP_CHECK(
+      rows.inverse.numel() == 1 && lines % kFloat8Multiple == 0 && width % kFloat8Multiple == 0,
+      fmt::format("float8: [{}, {}] with {} scales cannot be turned", lines, width,
+                  rows.inverse.numel()));
+  const Tensor turned = at::empty({width, lines}, rows.values_RK.options());
+  if (turned.is_cuda())
+    gpu::float8_turn(rows.values_RK, turned);
+  else
+    turned.view(at::kByte).copy_(rows.values_RK.view(at::kByte).t());
+  return {turned, rows.inverse};
 }
 
 void float8_linear(const Float8Matrix& x, const Float8Matrix& weight, const Tensor& y_NO) {

@@ -1,7 +1,7 @@
 // Linear layers on operands of 8 bits, as the scaled matrix products of GPUs of compute capability
 // 9.0 take them. The CPU's bodies are the exact definition; on a GPU amax, scales, bytes and
 // inverses have the same bits, and products add up in fewer bits than fp32 has. The GPU's bodies
-// have never run on one (tests/emulated_gpu runs them): no run offers them yet.
+// have never run on one (tests/emulated_gpu runs them).
 //   scale       s = fp32(largest / max(amax, 1e-12)), the division in double; rowwise takes the
 //               power of two at or below it
 //   quantised   q = float8_of(fp32(x) * s), the product rounded to fp32
@@ -67,6 +67,17 @@ Float8Forms quantise(const Float8Quantise& args);
 // With the amax of x itself.
 Float8Forms quantise(const Tensor& x_RC, Float8Recipe recipe, Float8Role role, bool rows,
                      bool columns);
+
+// A weight with one scale whose parts are kept apart, as ranks keep theirs. Parts are flat
+// stretches in the order of the rows, of any length; amax is fp32 [1]. Raises amax to max |x|, a
+// NaN above all.
+void raise_float8_amax(const Tensor& x, const Tensor& amax);
+// As quantise() gives `rows`, with the amax of the whole: as many bytes (e4m3).
+void quantise_part(const Tensor& x, const Tensor& amax, const Tensor& values);
+// 1 / s of weights with such an amax each, [A].
+Tensor float8_inverse(const Tensor& amax_A);
+// The `columns` of a matrix with one scale whose `rows` these are. REQUIRES multiples of 16.
+Float8Matrix columns_of(const Float8Matrix& rows);
 
 // Outputs are overwritten; fp32, bf16 and fp16 ones are rounded once from the fp32 result, fp64
 // ones (on a CPU) are summed in fp64. On a GPU the forward alone may accumulate fast.

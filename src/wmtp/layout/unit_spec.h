@@ -14,6 +14,9 @@ struct ParamSpec {
   bool trained = true;  // frozen ones lie in a buffer of their own
   // Frozen, and kept in 4 bits (NF4). Its size and its place in that buffer are multiples of 64.
   bool quantized = false;
+  // Trained, and computed with in float8: the matrix of its unit that it is a part of, which has
+  // one scale, counted from 1 (q, k and v are one). 0: computed with as it is.
+  int float8_matrix = 0;
 
   std::int64_t numel() const {
     std::int64_t product = 1;

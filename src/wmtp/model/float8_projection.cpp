@@ -8,6 +8,7 @@
 namespace wmtp::model {
 
 using kernels::Float8Forms;
+using kernels::Float8Matrix;
 using kernels::Float8Role;
 
 void check_float8_sizes(const ModelConfig& config, std::string_view key) {
@@ -27,15 +28,31 @@ void check_float8_sizes(const ModelConfig& config, std::string_view key) {
                 "set off, or take a model of other sizes");
 }
 
+namespace {
+
+Float8Matrix weight_rows(const Projection& projection) {
+  if (projection.inverse.defined()) return {projection.weight_OI, projection.inverse};
+  return kernels::quantise(projection.weight_OI, projection.float8, Float8Role::weight,
+                           /*rows=*/true, /*columns=*/false)
+      .rows;
+}
+
+Float8Matrix weight_columns(const Projection& projection) {
+  if (projection.inverse.defined())
+    return kernels::columns_of({projection.weight_OI, projection.inverse});
+  return kernels::quantise(projection.weight_OI, projection.float8, Float8Role::weight,
+                           /*rows=*/false, /*columns=*/true)
+      .columns;
+}
+
+}  // namespace
+
 void float8_forward(const Projection& projection, const Tensor& x_NI, const Tensor& y_NO,
-                    kernels::Float8Matrix* kept) {
+                    Float8Matrix* kept) {
   const bool keeps = kept && !projection.frozen;
   const Float8Forms x =
       kernels::quantise(x_NI, projection.float8, Float8Role::input, /*rows=*/true, keeps);
-  const Float8Forms weight =
-      kernels::quantise(projection.weight_OI, projection.float8, Float8Role::weight, /*rows=*/true,
-                        /*columns=*/false);
-  kernels::float8_linear(x.rows, weight.rows, y_NO);
+  kernels::float8_linear(x.rows, weight_rows(projection), y_NO);
   if (keeps) *kept = x.columns;
 }
 
@@ -45,18 +62,14 @@ void float8_backward(const Projection& projection, const Float8Input& input, con
   const Float8Forms dy = kernels::quantise(dy_NO, projection.float8, Float8Role::output_grad,
                                            /*rows=*/true, /*columns=*/learns);
   if (learns) {
-    const kernels::Float8Matrix x =
-        input.kept.defined()
-            ? input.kept
-            : kernels::quantise(input.x_NI, projection.float8, Float8Role::input, false, true)
-                  .columns;
+    const Float8Matrix x = input.kept.defined() ? input.kept
+                                                : kernels::quantise(input.x_NI, projection.float8,
+                                                                    Float8Role::input, false, true)
+                                                      .columns;
     kernels::float8_linear_backward_weight(dy.columns, x, projection.dweight_OI,
                                            /*beta=*/projection.adds ? 1 : 0);
   }
-  const Float8Forms weight =
-      kernels::quantise(projection.weight_OI, projection.float8, Float8Role::weight, /*rows=*/false,
-                        /*columns=*/true);
-  kernels::float8_linear_backward_input(dy.rows, weight.columns, dx_NI);
+  kernels::float8_linear_backward_input(dy.rows, weight_columns(projection), dx_NI);
 }
 
 }  // namespace wmtp::model

@@ -2,12 +2,10 @@
 // one operand with the scales of its own numbers, q|k|v and gate|up too, which are one matrix each.
 //
 // Scales are taken anew for every product, so nothing of them is state: a checkpoint holds nothing,
-// and a resumed run goes on with the same bits. W's scale is of the unsharded matrix as it was
-// gathered. On the CPU that is the fp32 master, hence the same at every world size. On a GPU the
-// gathered copy would be bf16; there FULL_SHARD is to quantise each rank's part of the fp32 master
-// and gather the bytes, tensorwise, with the amax over all ranks, those of all units in one
-// reduction (MAX) after the optimizer's step; rowwise gathers bf16 and quantises afterwards, for no
-// rank holds whole columns. That is not built.
+// and a resumed run goes on with the same bits. Tensorwise a trained W comes in float8 from whoever
+// keeps it, with the scale of the master over all ranks (parallel/float8_weights.h), hence the same
+// bytes at every world size. Elsewhere it is quantised here, as it was gathered: rowwise, for no
+// rank holds whole columns, and frozen ones, which are the same numbers everywhere.
 //
 // The scales of x and dy are of one micro-batch. So the same samples in other micro-batches are
 // quantised differently, except in the rowwise forward and dx, where a token has scales of its own.

@@ -35,6 +35,8 @@ struct Projection {
   std::vector<AdapterGroup> groups = {};  // one; with dropout one for each adapter
   bool adds = true;  // to the gradients' places, the adapters' too; off: they hold nothing yet
   kernels::Float8Recipe float8 = kernels::Float8Recipe::off;  // of the products with W
+  // 1 / s of a W that comes in float8 already (e4m3, tensorwise); undefined: W is numbers.
+  Tensor inverse = {};
 };
 
 // `kept` (may be null): x as the weight gradient will read it, where that is in 8 bits; it stays

@@ -11,7 +11,9 @@ class FlatReader {
   FlatReader(const UnitBuffers& buffers, const Tensor& grad)
       : is_frozen_(buffers.frozen.defined()),
         weights_(is_frozen_ ? buffers.frozen : buffers.trained),
-        grad_(is_frozen_ ? Tensor() : grad) {}
+        grad_(is_frozen_ ? Tensor() : grad),
+        float8_(buffers.float8),
+        inverse_(buffers.inverse) {}
 
   Projection matrix(std::int64_t rows, std::int64_t columns) {
     const std::int64_t begin = advance(rows * columns);
@@ -19,12 +21,14 @@ class FlatReader {
       return flat.defined() ? flat.narrow(0, begin, rows * columns).view({rows, columns})
                             : Tensor();
     };
-    return {view(weights_), view(grad_), is_frozen_};
+    Projection projection{view(float8_.defined() ? float8_ : weights_), view(grad_), is_frozen_};
+    if (float8_.defined()) projection.inverse = inverse_.narrow(0, num_matrices_++, 1);
+    return projection;
   }
 
   NormWeight vector(std::int64_t size) {
     const std::int64_t begin = advance(size);
-    return {weights_.narrow(0, begin, size),
+    return {weights_.narrow(0, begin - in_float8(), size),
             grad_.defined() ? grad_.narrow(0, begin, size) : Tensor()};
   }
 
@@ -37,13 +41,15 @@ class FlatReader {
   std::int64_t advance(std::int64_t size) {
     const std::int64_t begin = at_;
     at_ += size;
-    WMTP_CHECK(at_ <= weights_.size(0), "a unit's buffer is shorter than its parameters");
+    WMTP_CHECK(at_ <= in_float8() + (weights_.defined() ? weights_.size(0) : 0),
+               "a unit's buffer is shorter than its parameters");
     return begin;
   }
+  std::int64_t in_float8() const { return float8_.defined() ? float8_.size(0) : 0; }
 
   bool is_frozen_;
-  Tensor weights_, grad_;
-  std::int64_t at_ = 0;
+  Tensor weights_, grad_, float8_, inverse_;
+  std::int64_t at_ = 0, num_matrices_ = 0;
 };
 
 }  // namespace

@@ -10,6 +10,9 @@ namespace wmtp::model {
 // ones in one buffer, frozen ones in the other. An absent part is an undefined tensor.
 struct UnitBuffers {
   Tensor trained, frozen;
+  // A block whose trained matrices come in float8 already, with one scale each: the matrices
+  // (e4m3), which lie before all else, and 1 / s of each (fp32). `trained` then begins behind them.
+  Tensor float8 = {}, inverse = {};
 };
 
 enum class Pass { forward, backward };

@@ -118,6 +118,26 @@ std::vector<std::string> quantize_projections(std::vector<layout::UnitSpec>& uni
   return left;
 }
 
+void mark_float8_matrices(std::vector<layout::UnitSpec>& units) {
+  const auto matrix_of = [](const layout::ParamSpec& param) {
+    constexpr std::string_view kParts[][3] = {{"q_proj.weight", "k_proj.weight", "v_proj.weight"},
+                                              {"o_proj.weight"},
+                                              {"gate_proj.weight", "up_proj.weight"},
+                                              {"down_proj.weight"}};
+    for (int m = 0; m < 4; ++m)
+      for (const std::string_view part : kParts[m])
+        if (!part.empty() && param.name.ends_with(part)) return m + 1;
+    return 0;
+  };
+  for (layout::UnitSpec& unit : units) {
+    const bool learns = std::ranges::all_of(unit.params, [&](const layout::ParamSpec& param) {
+      return param.trained || matrix_of(param) == 0;
+    });
+    for (layout::ParamSpec& param : unit.params)
+      if (learns) param.float8_matrix = matrix_of(param);
+  }
+}
+
 std::string_view name_of(ValueHeadType type) {
   switch (type) {
     case ValueHeadType::mlp:

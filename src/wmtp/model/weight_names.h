@@ -23,6 +23,10 @@ std::vector<layout::UnitSpec> model_units(const ModelConfig& config);
 // others.
 std::vector<std::string> quantize_projections(std::vector<layout::UnitSpec>& units);
 
+// Marks the trained projection matrices of blocks, head blocks' too, as computed with in float8: q,
+// k and v are one matrix, gate and up another. Blocks of which any is frozen are left out.
+void mark_float8_matrices(std::vector<layout::UnitSpec>& units);
+
 enum class ValueHeadType { mlp, linear, sigmoid };
 std::string_view name_of(ValueHeadType type);
 ValueHeadType value_head_type(std::string_view name);  // Error config for other names

@@ -43,7 +43,12 @@ bool gathers_frozen(const UnitState& state, c10::Device device) {
           state.frozen.scalar_type() != state.compute_dtype);
 }
 
+// Of the compute dtype, also where bytes lie in it.
 std::int64_t buffer_numel(const UnitState& state, c10::Device device) {
+  if (has_float8(state.plan.trained)) {
+    const auto size = static_cast<std::int64_t>(element_bytes(state.compute_dtype));
+    return (state.plan.trained.padded_numel() + size - 1) / size;
+  }
   return (state.copy.defined() ? 0 : state.plan.trained.padded_numel()) +
          (gathers_frozen(state, device) ? state.plan.frozen.padded_numel() : 0);
 }
@@ -52,10 +57,10 @@ std::int64_t buffer_numel(const UnitState& state, c10::Device device) {
 
 Gatherer::Gatherer(const std::vector<UnitState>& states, const ParallelOptions& options,
                    comm::Communicator* group)
-    : states_(states), options_(options), group_(group) {
+    : states_(states), options_(options), group_(group), float8_(states, options, group) {
   std::int64_t slot_numel = 0;
   for (std::size_t u = 0; u < states_.size(); ++u) {
-    if (!needs_buffer(states_[u])) continue;
+    if (aliases(u)) continue;
     const std::int64_t numel = buffer_numel(states_[u], options_.device);
     if (has_own_buffer(states_[u])) {
       const auto tensor_options =
@@ -74,7 +79,9 @@ Gatherer::Gatherer(const std::vector<UnitState>& states, const ParallelOptions& 
 }
 
 // The weights are already whole and in the compute dtype on the device: nothing to gather.
-bool Gatherer::aliases(const UnitState& state) const {
+bool Gatherer::aliases(std::size_t unit) const {
+  if (float8_.has(unit)) return false;
+  const UnitState& state = states_[unit];
   const bool whole_trained = !state.master.defined() || state.copy.defined() ||
                              (!is_sharded(state.plan.trained) &&
                               state.master.values().scalar_type() == state.compute_dtype &&
@@ -103,7 +110,7 @@ UnitWeights Gatherer::acquire(UnitId id, bool backward) {
   auto front = [](const Tensor& flat, std::int64_t size) {
     return size > 0 ? flat.narrow(0, 0, size) : Tensor();
   };
-  if (aliases(state))
+  if (aliases(unit))
     return {front(state.copy.defined() ? state.copy : state.master.values(), trained),
             front(state.frozen, frozen)};
 
@@ -123,6 +130,11 @@ UnitWeights Gatherer::acquire(UnitId id, bool backward) {
   }
   buffer.trained_work.wait();
   buffer.frozen_work.wait();
+  if (float8_.has(unit)) {
+    const Float8Weights::Weights weights = float8_.weights(unit, bytes_of(unit, buffer));
+    return {front(weights.vectors, weights.vectors.numel()), Tensor(), weights.matrices,
+            weights.inverse};
+  }
   const std::int64_t frozen_at = state.copy.defined() ? 0 : state.plan.trained.padded_numel();
   return {front(state.copy.defined() ? state.copy : buffer.storage, trained),
           gathers_frozen(state, options_.device) ? buffer.storage.narrow(0, frozen_at, frozen)
@@ -139,6 +151,7 @@ void Gatherer::invalidate() {
   for (auto& [unit, buffer] : kept_) drop(buffer);
   for (Buffer& slot : slots_) drop(slot);
   early_.clear();
+  float8_.masters_changed();
 }
 
 void Gatherer::drop(Buffer& buffer) {
@@ -161,6 +174,8 @@ void Gatherer::begin_update() {
     first.insert(begin, begin + static_cast<std::ptrdiff_t>(std::min(depth, order->second.size())));
   }
   invalidate();
+  updates_to_come_ = static_cast<std::size_t>(std::ranges::count_if(
+      states_, [](const UnitState& state) { return state.master.defined(); }));
   for (const std::size_t unit : first) {
     if (states_[unit].master.defined())
       early_.insert(unit);
@@ -171,7 +186,9 @@ void Gatherer::begin_update() {
 
 void Gatherer::updated(UnitId id) {
   const auto unit = static_cast<std::size_t>(id.value());
-  if (early_.erase(unit)) fetch_early(unit);
+  if (!float8_.has(unit) && early_.erase(unit)) fetch_early(unit);
+  if (updates_to_come_ == 0 || --updates_to_come_ > 0) return;
+  for (const std::size_t scaled : std::exchange(early_, {})) fetch_early(scaled);
 }
 
 void Gatherer::fetch_early(std::size_t unit) {
@@ -185,7 +202,12 @@ std::int64_t Gatherer::buffer_bytes() const {
   for (const auto& [unit, buffer] : kept_)
     bytes += static_cast<std::int64_t>(buffer.storage.nbytes());
   for (const Buffer& slot : slots_) bytes += static_cast<std::int64_t>(slot.storage.nbytes());
-  return bytes;
+  return bytes + float8_.bytes();
+}
+
+Tensor Gatherer::bytes_of(std::size_t unit, const Buffer& buffer) const {
+  return buffer.storage.view(at::kFloat8_e4m3fn)
+      .narrow(0, 0, states_[unit].plan.trained.padded_numel());
 }
 
 Gatherer::Buffer* Gatherer::holder_of(std::size_t unit) {
@@ -218,6 +240,13 @@ void Gatherer::fetch(std::size_t unit, Buffer& buffer) {
   const UnitState& state = states_[unit];
   drop(buffer);
   buffer.holds = static_cast<int>(unit);
+  if (float8_.has(unit)) {
+    // As bytes: a backend has no name for numbers of 8 bits.
+    buffer.trained_work =
+        gather(state, {state.plan.trained, Tensor()}, bytes_of(unit, buffer).view(at::kByte),
+               [&](const Tensor& own) { float8_.quantise(unit, own.view(at::kFloat8_e4m3fn)); });
+    return;
+  }
   std::int64_t at = 0;
   const auto take = [&](const layout::BucketPlan& plan) {
     const std::int64_t begin = std::exchange(at, at + plan.padded_numel());

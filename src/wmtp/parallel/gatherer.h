@@ -4,8 +4,9 @@
 // ahead of its use all the same; only where frozen weights are converted (or dequantised) on the
 // way does a unit share the slots. Units marked `kept` always have their own buffer and stand at
 // both ends of a pass: they are not prefetched within it. What a step acquires first is gathered
-// behind the update of the step before. THREADS: one. COLLECTIVE: all ranks acquire, and update,
-// the same units in the same order.
+// behind the update of the step before. Matrices that are computed with in float8 are made of the
+// masters each time (float8_weights.h), and travel in bytes. THREADS: one. COLLECTIVE: all ranks
+// acquire, and update, the same units in the same order.
 #pragma once
 #include <functional>
 #include <map>
@@ -14,12 +15,16 @@
 
 #include "wmtp/comm/communicator.h"
 #include "wmtp/core/strong_ids.h"
+#include "wmtp/parallel/float8_weights.h"
 #include "wmtp/parallel/unit_state.h"
 
 namespace wmtp::parallel {
 
 struct UnitWeights {
   Tensor trained, frozen;  // without padding, compute dtype; undefined where the unit has none
+  // Of a unit that is computed with in float8: its matrices (e4m3), and 1 / s of each. `trained` is
+  // what lies behind them.
+  Tensor float8 = {}, inverse = {};
 };
 
 class Gatherer {
@@ -38,7 +43,8 @@ class Gatherer {
   void invalidate();
   // invalidate(), before the optimizer changes the weights unit by unit; updated() follows for each
   // unit that has trained ones. What the next micro-batch acquires first (the kept units, and as
-  // many more as are prefetched in forward) is gathered as soon as its own update is enqueued.
+  // many more as are prefetched in forward) is gathered as soon as its own update is enqueued; in
+  // float8 when all are, for scales are reduced once.
   void begin_update();
   void updated(UnitId unit);
 
@@ -57,13 +63,13 @@ class Gatherer {
     const Tensor& shard;  // undefined: not in values
   };
 
-  bool aliases(const UnitState& state) const;
+  bool aliases(std::size_t unit) const;
   bool has_own_buffer(const UnitState& state) const;
-  bool needs_buffer(const UnitState& state) const { return !aliases(state); }
   Buffer& buffer_of(std::size_t unit);
   Buffer* holder_of(std::size_t unit);  // null: its weights are nowhere, nor on their way
   Buffer* free_slot();
   static void drop(Buffer& buffer);
+  Tensor bytes_of(std::size_t unit, const Buffer& buffer) const;
   void fetch(std::size_t unit, Buffer& buffer);
   void fetch_early(std::size_t unit);
   // `make` writes the rank's own part of `whole` where its shard cannot be sent as it is.
@@ -79,6 +85,8 @@ class Gatherer {
   std::map<int, std::vector<std::size_t>> recorded_;  // pass kind -> units in order of acquisition
   std::vector<std::size_t>* order_ = nullptr;
   std::set<std::size_t> early_;  // units to be fetched once they are updated
+  Float8Weights float8_;
+  std::size_t updates_to_come_ = 0;
   std::size_t position_ = 0;
   bool recording_ = false;
 };

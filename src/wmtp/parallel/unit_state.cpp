@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include "wmtp/parallel/float8_weights.h"
 #include "wmtp/tensor/storage_memory.h"
 
 namespace wmtp::parallel {
@@ -69,7 +70,8 @@ std::vector<UnitState> make_unit_states(const std::vector<layout::UnitSpec>& uni
       state.grad = at::zeros({size}, shard_options(options, wide));
       if (options.frees_grads) release_memory(state.grad);
       const bool copied = options.strategy == Strategy::no_shard &&
-                          state.compute_dtype != state.master.values().scalar_type();
+                          state.compute_dtype != state.master.values().scalar_type() &&
+                          !has_float8(state.plan.trained);  // made of the master at every use
       if (copied && !options.offloads())  // a master in host memory is cast on its way to a slot
         state.copy = at::zeros(
             {size}, at::TensorOptions().dtype(state.compute_dtype).device(options.device));

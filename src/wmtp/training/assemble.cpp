@@ -65,6 +65,8 @@ std::vector<layout::UnitSpec> trainable_units(const AssembleOptions& options) {
     for (layout::UnitSpec& unit : units)
       for (layout::ParamSpec& param : unit.params) param.trained = false;
   if (options.quantize) model::quantize_projections(units);
+  if (options.transformer.float8 == kernels::Float8Recipe::tensorwise)
+    model::mark_float8_matrices(units);
   if (options.value_head)
     units.push_back(model::value_head_unit(options.value_head->type, options.model.dim));
   return units;

@@ -11,7 +11,7 @@ class RuntimeAccess : public model::WeightAccess, public model::GradSink {
 
   model::UnitBuffers acquire(UnitId unit, model::Pass pass) override {
     const parallel::UnitWeights weights = runtime_.acquire(unit, pass == model::Pass::backward);
-    return {weights.trained, weights.frozen};
+    return {weights.trained, weights.frozen, weights.float8, weights.inverse};
   }
   void release(UnitId unit, model::Pass) override { runtime_.release(unit); }
   model::UnitGrad open(UnitId unit) override {

@@ -152,6 +152,14 @@ void add_float8(Cases& cases, Element element, std::int64_t columns) {
   }
 }
 
+void add_float8_turn(Cases& cases, std::int64_t rows, std::int64_t columns) {
+  cases.push_back(
+      {"float8_turn " + std::to_string(rows) + " x " + std::to_string(columns), [=](Memory& m) {
+         return table().float8_turn(
+             {m.bytes(rows * columns, 256), m.bytes(rows * columns, 256), rows, columns}, nullptr);
+       }});
+}
+
 kernels::CudaAdamW adamw_arguments(Memory& m, Element grad, std::int64_t size) {
   kernels::CudaAdamW a{};
   a.grad_element = grad, a.copy_element = Element::bf16;
@@ -278,6 +286,7 @@ std::vector<LauncherCase> launcher_cases() {
                      }});
   }
   for (const std::int64_t columns : kColumns) add_planes(cases, columns);
+  for (const std::int64_t rows : {16, 64, 144}) add_float8_turn(cases, rows, 80);
   for (const std::int64_t tokens : {1, 31, 33, 100, 3001}) add_values(cases, tokens);
   return cases;
 }

@@ -44,8 +44,8 @@ void add_step_rows(std::vector<Row>& rows) {
 
 void add_lora_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(training.float8),
-      "Products of blocks on 8-bit operands; refused on every device as yet: float8 weights "
-      "cannot be gathered")
+      "Products of blocks on 8-bit operands, on GPUs of compute capability 9.0 or newer; never run "
+      "on one yet")
       .free();
   add(rows, WMTP_KEY(training.use_lora), "Train low-rank adapters, the base stays frozen");
   add(rows, WMTP_KEY(training.lora.rank), "Rank of the adapters").between(1, 1024);

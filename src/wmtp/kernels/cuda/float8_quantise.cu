@@ -1,24 +1,15 @@
 // An operand as float8 in both memory orders (kernels/float8.h). A thread block reads a tile of 64
 // x 64 numbers once; each order leaves it through shared memory as 16 bytes a thread.
-#include "wmtp/kernels/cuda/float8.cuh"
+#include "wmtp/kernels/cuda/float8_tile.cuh"
 
 namespace wmtp::kernels {
 namespace {
 
-constexpr int kTile = 64, kWords = kTile / 4;  // words of 4 bytes in a line of a tile
-constexpr int kChunk = 16, kChunks = kTile / kChunk;
 constexpr int kRows = 4;  // of a thread: the bytes of a word of the transposed order
 
 template <class T>
 constexpr int kThreads = kTile* kTile / (kRows * kPerPack<T>);
 
-// 64 lines of 64 bytes, and behind each kLines of them kGap words: a warp writes kLines apart.
-template <int kLines, int kGap>
-struct alignas(kChunk) ByteTile {
-  std::uint32_t word[kTile * kWords + kTile / kLines * kGap];
-
-  __device__ static int place(int line) { return line * kWords + line / kLines * kGap; }
-};
 using RowTile = ByteTile<kRows, 16>;
 
 struct Scales {
@@ -110,28 +101,6 @@ __device__ __forceinline__ void fill_turned(const Numbers& numbers, float scale,
   }
 }
 
-// The tile's lines into those of `out`, which have `length` bytes each.
-template <class Tile>
-__device__ __forceinline__ void write_lines(const Tile& tile, std::uint8_t* out,
-                                            std::int64_t first_line, std::int64_t num_lines,
-                                            std::int64_t first_byte, std::int64_t length) {
-  const bool whole = (reinterpret_cast<std::uintptr_t>(out) | length) % kChunk == 0;
-  for (int t = static_cast<int>(threadIdx.x); t < kTile * kChunks;
-       t += static_cast<int>(blockDim.x)) {
-    const std::int64_t line = first_line + t / kChunks, at = first_byte + t % kChunks * kChunk;
-    if (line >= num_lines || at >= length) continue;
-    const uint4* const from = reinterpret_cast<const uint4*>(
-        &tile.word[Tile::place(t / kChunks) + t % kChunks * (kChunk / 4)]);
-    std::uint8_t* const to = out + line * length + at;
-    if (whole) {
-      *reinterpret_cast<uint4*>(to) = *from;
-      continue;
-    }
-    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(from);
-    for (int i = 0; i < kChunk && at + i < length; ++i) to[i] = bytes[i];
-  }
-}
-
 template <class T, Float8Format kFormat, bool kRowwise>
 __global__ void __launch_bounds__(kThreads<T>)
     quantise_kernel(const CudaFloat8Quantise a, bool packed) {
@@ -164,15 +133,10 @@ __global__ void __launch_bounds__(kThreads<T>)
     write_lines(columns, a.by_columns, column, a.columns, row, a.padded_rows);
 }
 
-// One block at least: of nothing there are scales all the same.
-unsigned tiles(std::int64_t extent) {
-  return extent == 0 ? 1u : static_cast<unsigned>((extent + kTile - 1) / kTile);
-}
-
 template <class T, Float8Format kFormat, bool kRowwise>
 int launch(const CudaFloat8Quantise& a, void* stream) {
   const bool packed = aligned(a.x, a.x_stride, kPerPack<T>);
-  const dim3 grid(tiles(a.columns), tiles(a.rows));
+  const dim3 grid(float8_tiles(a.columns), float8_tiles(a.rows));
   quantise_kernel<T, kFormat, kRowwise><<<grid, kThreads<T>, 0, as_stream(stream)>>>(a, packed);
   return launch_status();
 }

@@ -158,6 +158,13 @@ struct CudaFloat8Quantise {
   std::int64_t rows, columns, x_stride, padded_rows;
 };
 
+// REQUIRES multiples of 16 and rows that begin at a multiple of 16 bytes.
+struct CudaFloat8Turn {
+  const std::uint8_t* by_rows;  // [rows, columns]
+  std::uint8_t* by_columns;     // [columns, rows]
+  std::int64_t rows, columns;
+};
+
 // cudaErrorNotSupported, of a product that cublasLt does not have: nothing was launched.
 inline constexpr int kNotSupported = 801;
 
@@ -226,6 +233,7 @@ struct CudaKernels {
   int (*dropout)(const CudaDropout&, void* stream);
   int (*float8_amax)(const CudaFloat8Amax&, void* stream);
   int (*float8_quantise)(const CudaFloat8Quantise&, void* stream);
+  int (*float8_turn)(const CudaFloat8Turn&, void* stream);
   int (*float8_product)(const CudaFloat8Product&, void* stream);
   int (*squared_norm)(const CudaSquaredNorm&, void* stream);
   int (*value_scan)(const CudaValueScan&, void* stream);

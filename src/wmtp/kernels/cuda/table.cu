@@ -22,6 +22,7 @@ int launch_join_planes(const CudaPlanes&, void*);
 int launch_dropout(const CudaDropout&, void*);
 int launch_float8_amax(const CudaFloat8Amax&, void*);
 int launch_float8_quantise(const CudaFloat8Quantise&, void*);
+int launch_float8_turn(const CudaFloat8Turn&, void*);
 int launch_float8_product(const CudaFloat8Product&, void*);  // float8_gemm.cpp
 int launch_squared_norm(const CudaSquaredNorm&, void*);
 int launch_value_scan(const CudaValueScan&, void*);
@@ -55,6 +56,7 @@ const CudaKernels& cuda_kernels() {
                                  launch_dropout,
                                  launch_float8_amax,
                                  launch_float8_quantise,
+                                 launch_float8_turn,
                                  launch_float8_product,
                                  launch_squared_norm,
                                  launch_value_scan,

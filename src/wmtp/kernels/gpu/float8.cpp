@@ -37,6 +37,16 @@ Tensor room_for(const Tensor& out, DType dtype) {
   return at::empty(out.sizes(), out.options().dtype(dtype));
 }
 
+// Without `of_columns` one number of all.
+void launch_amax(const Tensor& x_RC, const Tensor& of_rows, const Tensor& of_columns) {
+  CudaFloat8Amax args{};
+  args.element = element_of("float8_amax", x_RC);
+  args.x = data_of(x_RC);
+  args.of_rows = floats_of(of_rows), args.of_columns = floats_of(of_columns);
+  args.rows = x_RC.size(0), args.columns = x_RC.size(1), args.x_stride = row_stride(x_RC);
+  if (x_RC.numel() > 0) check_launch("float8_amax", gpu_kernels().float8_amax(args, gpu_stream()));
+}
+
 // False where cublasLt has no such product.
 bool add_product(const Float8Matrix& a, const Float8Matrix& b, const Tensor& out, int beta) {
   CudaFloat8Product args{};
@@ -62,14 +72,12 @@ Float8Amax float8_amax(const Tensor& x_RC, Float8Recipe recipe) {
   Float8Amax amax;
   amax.of_rows = at::zeros({rowwise ? x_RC.size(0) : 1}, fp32);
   amax.of_columns = rowwise ? at::zeros({x_RC.size(1)}, fp32) : amax.of_rows;
-  CudaFloat8Amax args{};
-  args.element = element_of("float8_amax", x_RC);
-  args.x = data_of(x_RC);
-  args.of_rows = floats_of(amax.of_rows);
-  args.of_columns = rowwise ? floats_of(amax.of_columns) : nullptr;
-  args.rows = x_RC.size(0), args.columns = x_RC.size(1), args.x_stride = row_stride(x_RC);
-  if (x_RC.numel() > 0) check_launch("float8_amax", gpu_kernels().float8_amax(args, gpu_stream()));
+  launch_amax(x_RC, amax.of_rows, rowwise ? amax.of_columns : Tensor());
   return amax;
+}
+
+void raise_float8_amax(const Tensor& x_RC, const Tensor& amax) {
+  launch_amax(x_RC, amax, {});
 }
 
 void quantise(const Float8Quantise& args, Float8Forms& forms) {
@@ -94,6 +102,14 @@ void quantise(const Float8Quantise& args, Float8Forms& forms) {
     launch.padded_rows = forms.columns.values_RK.size(1);
   }
   check_launch("quantise", gpu_kernels().float8_quantise(launch, gpu_stream()));
+}
+
+void float8_turn(const Tensor& rows_RC, const Tensor& columns_CR) {
+  const CudaFloat8Turn launch{static_cast<const std::uint8_t*>(data_of(rows_RC)),
+                              static_cast<std::uint8_t*>(data_of(columns_CR)), rows_RC.size(0),
+                              rows_RC.size(1)};
+  if (rows_RC.numel() > 0)
+    check_launch("float8_turn", gpu_kernels().float8_turn(launch, gpu_stream()));
 }
 
 void float8_product(const Float8Matrix& a, const Float8Matrix& b, const Tensor& out, bool fast) {

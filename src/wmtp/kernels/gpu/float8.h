@@ -6,8 +6,11 @@
 namespace wmtp::kernels::gpu {
 
 Float8Amax float8_amax(const Tensor& x_RC, Float8Recipe recipe);
+void raise_float8_amax(const Tensor& x_RC, const Tensor& amax);
 // Writes the values that `forms` has room for, paddings included, and makes the inverses.
 void quantise(const Float8Quantise& args, Float8Forms& forms);
+
+void float8_turn(const Tensor& rows_RC, const Tensor& columns_CR);
 
 // out = A B^T. `fast` lets the multiplying units add up in fewer bits.
 void float8_product(const Float8Matrix& a, const Float8Matrix& b, const Tensor& out, bool fast);

@@ -1,5 +1,6 @@
 // What one block allocates for the tokens of a micro-batch, as model/block.cpp does, and what the
-// loss and the value head do at a model's end. N tokens, D hidden, F FFN width; all in bytes.
+// loss and the value head do at a model's end. In float8 the operands of a product stand beside it
+// in bytes: those of tokens, and the turned weight. N tokens, D hidden, F FFN width; all in bytes.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -16,6 +17,7 @@ namespace wmtp::run {
 // those of frozen matrices without adapters.
 struct ReadInputs {
   bool qkv = false, gate_up = false, down = false;
+  bool by_adapters = false;  // not by the matrices, which are frozen then
   bool operator==(const ReadInputs&) const = default;
 };
 ReadInputs read_inputs(const layout::UnitSpec& block);
@@ -31,6 +33,7 @@ struct WorkShape {
   std::int64_t loss_chunk_rows = 0;                     // as TransformerOptions has it
   model::Recompute recompute = model::Recompute::none;  // of the block
   ReadInputs reads = kAllInputs;                        // by the block's backward
+  kernels::Float8Recipe float8 = kernels::Float8Recipe::off;
 };
 
 struct BlockMemory {
@@ -43,9 +46,10 @@ struct BlockMemory {
 };
 BlockMemory block_memory(const WorkShape& shape);
 
-// Kept by a block for its backward, per token.
+// Kept by a block for its backward, per token. In float8 the inputs of trained matrices are bytes.
 std::int64_t activation_bytes(const model::ModelConfig& config, model::Recompute level,
-                              std::int64_t element_bytes, const ReadInputs& reads = kAllInputs);
+                              std::int64_t element_bytes, const ReadInputs& reads = kAllInputs,
+                              bool float8 = false);
 
 // Logits of one chunk of rows and the copy of the hidden states they come from.
 std::int64_t loss_chunk_bytes(const WorkShape& shape, bool gradient);

@@ -5,7 +5,6 @@
 #include "wmtp/config/derived.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/same_name.h"
-#include "wmtp/model/float8_projection.h"
 
 namespace wmtp::run {
 namespace {
@@ -121,19 +120,6 @@ model::Recompute recompute_level(config::Recompute wanted) {
       break;
   }
   WMTP_CHECK(false, "activation_checkpointing: auto is no level");
-}
-
-kernels::Float8Recipe float8_recipe(config::Float8 wanted, std::string_view key,
-                                    const model::ModelConfig& model, c10::Device device) {
-  if (wanted != config::Float8::off) {
-    model::check_float8_sizes(model, key);
-    throw Error(ErrorKind::config, "model",
-                fmt::format("{}: {} {}", key, config::name_of(wanted),
-                            device.is_cuda() ? "on a GPU, but float8 weights cannot be gathered yet"
-                                             : "needs a GPU of compute capability 9.0 or newer"),
-                "set off: products then have the compute dtype");
-  }
-  return same_name<kernels::Float8Recipe>(wanted);
 }
 
 optim::ParamGroups param_groups(const config::Config& config) {

@@ -31,10 +31,6 @@ DType tensor_dtype(config::DType dtype);
 
 // Error config where the ranks cannot be put into the groups of HYBRID_SHARD.
 parallel::ParallelOptions parallel_options(const config::Config& config, const RunContext& context);
-// How products of that model are computed on that device. Error config that begins with `key` where
-// they cannot be: sizes that float8 does not take, and as yet every device.
-kernels::Float8Recipe float8_recipe(config::Float8 wanted, std::string_view key,
-                                    const model::ModelConfig& model, c10::Device device);
 // REQUIRES a level, not `automatic`.
 model::Recompute recompute_level(config::Recompute wanted);
 optim::ParamGroups param_groups(const config::Config& config);

@@ -170,6 +170,7 @@ std::vector<layout::UnitSpec> planned_units(const MemoryRequest& request) {
     for (layout::UnitSpec& unit : units)
       for (layout::ParamSpec& param : unit.params) param.trained = false;
   if (request.quantize) model::quantize_projections(units);
+  if (request.float8 == kernels::Float8Recipe::tensorwise) model::mark_float8_matrices(units);
   if (request.value_head)
     units.push_back(model::value_head_unit(*request.value_head, request.model.dim));
   return units;

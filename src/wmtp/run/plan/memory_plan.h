@@ -43,7 +43,8 @@ struct MemoryRequest {
   std::optional<model::LoraConfig> lora = {};
   bool frozen = false;    // the model only reads; its value head learns
   bool quantize = false;  // frozen projection matrices are kept in NF4
-  bool heads = true;      // the prediction heads are run
+  kernels::Float8Recipe float8 = kernels::Float8Recipe::off;
+  bool heads = true;  // the prediction heads are run
   std::optional<model::ValueHeadType> value_head = {};
   std::optional<FrozenRequest> other = {};
   parallel::ParallelOptions parallel;  // as training::parallel_of has it

@@ -10,6 +10,7 @@
 #include "wmtp/models/remote/model_copy.h"
 #include "wmtp/run/plan/attention_choice.h"
 #include "wmtp/run/plan/fit_memory.h"
+#include "wmtp/run/plan/float8_choice.h"
 #include "wmtp/run/plan/from_config.h"
 
 namespace wmtp::run {
@@ -100,6 +101,7 @@ MemoryRequest memory_request(const config::Config& config, const RunContext& con
   request.lora = assemble.transformer.lora;
   request.frozen = assemble.frozen;
   request.quantize = assemble.quantize;
+  request.float8 = assemble.transformer.float8;
   request.heads = plan.predicts;
   if (assemble.value_head) request.value_head = assemble.value_head->type;
   if (plan.frozen) request.other = plan.frozen->memory_request();
@@ -179,6 +181,15 @@ void tell_recipe(optim::Recipe recipe, c10::Device device) {
             optim::name_of(recipe));
 }
 
+void tell_float8(config::Float8 wanted) {
+  if (wanted == config::Float8::off) return;
+  log::info(
+      "train",
+      "training.float8: {} has never run on a GPU: its kernels were held to the CPU's bits by "
+      "emulation only",
+      config::name_of(wanted));
+}
+
 }  // namespace
 
 OpenedModels open_models(const config::Config& config, const RunContext& context) {
@@ -217,13 +228,13 @@ ModelPlan plan_model(const config::Config& config, const RunContext& context,
   assemble.model = source.config;
   assemble.transformer.lora = models::lora_of(config, source.config);
   assemble.transformer.loss_chunk_rows = config.runtime.loss_chunk_rows;
-  assemble.transformer.float8 =
-      float8_recipe(config.training.float8, "training.float8", source.config, context.device);
   assemble.frozen =
       is_critic(config) && config.training.backbone_frozen && !config.training.use_lora;
   assemble.quantize = config::base_quantize(config) == config::Quantize::nf4;
   assemble.value_head = value_head_options(config);
   assemble.parallel = parallel_options(config, context);
+  assemble.transformer.float8 =
+      float8_recipe(config.training.float8, "training.float8", source.config, assemble.parallel);
   assemble.transformer.attention = attention_options(
       config.runtime, {"model", source.config, assemble.parallel.param_dtype}, context.device);
   if (context.rank == 0) tell_cpu_precision(config, context.device);
@@ -236,6 +247,7 @@ ModelPlan plan_model(const config::Config& config, const RunContext& context,
   plan.frozen = opened.frozen;
   if (context.rank == 0) tell_quantized(config, context.device, plan);
   if (context.rank == 0) tell_recipe(assemble.adamw.recipe, context.device);
+  if (context.rank == 0) tell_float8(config.training.float8);
   if (plan.frozen && assemble.parallel.strategy == parallel::Strategy::hybrid_shard)
     plan.frozen->options.shard_group_size = assemble.parallel.shard_group_size;
   choose_memory(config, context, plan);

@@ -4,6 +4,7 @@
 
 #include "wmtp/layout/shard_plan.h"
 #include "wmtp/optim/moments.h"
+#include "wmtp/parallel/float8_weights.h"
 #include "wmtp/parallel/quantized_shard.h"
 #include "wmtp/tensor/dtype.h"
 
@@ -27,9 +28,18 @@ UnitRules rules_of(const parallel::ParallelOptions& options, const layout::UnitP
   if (unit.full_precision) rules.master = rules.compute = rules.wire = rules.frozen = kFloat32;
   const bool same = rules.master == rules.compute || options.splits(unit.full_precision);
   const bool whole = unit.trained.padded_numel() == unit.trained.shard_numel();
-  rules.copied = options.strategy == parallel::Strategy::no_shard && !same && !options.offloads();
-  rules.aliased = whole && same && !options.offloads();
+  const bool lies = !options.offloads() && !parallel::has_float8(unit.trained);
+  rules.copied = options.strategy == parallel::Strategy::no_shard && !same && lies;
+  rules.aliased = whole && same && lies;
   return rules;
+}
+
+// What is not computed with in float8.
+std::int64_t vectors_of(const layout::BucketPlan& trained) {
+  std::int64_t sum = 0;
+  for (const layout::ParamSpec& param : trained.params())
+    if (param.float8_matrix == 0) sum += param.numel();
+  return sum;
 }
 
 bool is_sharded(const layout::BucketPlan& bucket) {
@@ -43,9 +53,11 @@ void add_gather(const parallel::ParallelOptions& options, const layout::UnitPlan
       !frozen.empty() && (is_sharded(frozen) || options.offloads() ||
                           rules.frozen != rules.compute || parallel::has_quantized(frozen));
   if ((trained.empty() || rules.aliased || rules.copied) && !gathers_frozen) return;
+  const bool float8 = parallel::has_float8(trained);
   const std::int64_t numel =
       (rules.copied ? 0 : trained.padded_numel()) + (gathers_frozen ? frozen.padded_numel() : 0);
-  const std::int64_t bytes = bytes_of_params(numel, rules.compute);
+  const std::int64_t bytes = float8 ? numel : bytes_of_params(numel, rules.compute);
+  if (float8) sizes.kept_gathers += bytes_of_params(vectors_of(trained), rules.compute);
   if (unit.kept || (options.strategy == parallel::Strategy::shard_grad_op && !gathers_frozen))
     sizes.kept_gathers += bytes;
   else
@@ -53,7 +65,7 @@ void add_gather(const parallel::ParallelOptions& options, const layout::UnitPlan
   const std::int64_t sent = std::max(is_sharded(trained) ? trained.padded_numel() : 0,
                                      is_sharded(frozen) ? frozen.padded_numel() : 0);
   std::int64_t& largest = unit.kept ? sizes.gathered_root : sizes.gathered_unit;
-  largest = std::max(largest, bytes_of_params(sent, rules.compute));
+  largest = std::max(largest, float8 ? sent : bytes_of_params(sent, rules.compute));
 }
 
 void add_reduction(const parallel::ParallelOptions& options, const layout::UnitPlan& unit,
