@@ -12,7 +12,7 @@ __device__ __forceinline__ int load_part(const T* row, std::int64_t column, std:
                                          bool packed, float (&to)[N]) {
   const std::int64_t left = columns - column;
   if (packed && left >= N) {
-    load<T, N>(row, column, to);
+    load<T, N>(row + column, 0, to);
     return N;
   }
 #pragma unroll
