@@ -41,12 +41,16 @@ __global__ void __launch_bounds__(kPacks > 2 ? 512 : 256) rms_norm_kernel(const 
   }
 }
 
+// kMaxPartialBlocks are four for each multiprocessor of an H100: where registers hold only three of
+// them at once, the last quarter of the rows comes alone. Rows are counted in 32 bits for the same
+// reason, and are no more than a grid has blocks.
 template <class T, int N, int kPacks, bool kTrained>
-__global__ void __launch_bounds__(kPacks > 2 ? 512 : 256)
+__global__ void __launch_bounds__(kPacks > 2 ? 512 : 256, kPacks == 2 ? 4 : 1)
     rms_norm_backward_kernel(const CudaRmsNormBackward a) {
   const int num_packs = static_cast<int>(a.columns) / N;
+  const auto rows = static_cast<unsigned>(a.rows);
   float dweight[kPacks][N] = {};
-  for (std::int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
+  for (unsigned row = blockIdx.x; row < rows; row += gridDim.x) {
     const float rstd = a.rstd[row];
     float g[kPacks][N], x[kPacks][N];
     float dot = 0;
@@ -83,8 +87,7 @@ __global__ void __launch_bounds__(kPacks > 2 ? 512 : 256)
     for (int p = 0; p < kPacks; ++p) {
       const int pack = threadIdx.x + p * blockDim.x;
       if (pack >= num_packs) continue;
-#pragma unroll
-      for (int i = 0; i < N; ++i) a.partial[blockIdx.x * a.columns + pack * N + i] = dweight[p][i];
+      store_floats(a.partial + blockIdx.x * a.columns + pack * N, dweight[p]);
     }
   }
 }
@@ -172,7 +175,7 @@ bool whole_packs(const CudaRmsNorm& a, int n) {
 
 bool whole_packs(const CudaRmsNormBackward& a, int n) {
   return a.columns % n == 0 && aligned(a.dout, a.dout_stride, n) && aligned(a.x, a.x_stride, n) &&
-         aligned(a.weight) && aligned(a.dx, a.dx_stride, n);
+         aligned(a.weight) && aligned(a.dx, a.dx_stride, n) && aligned(a.partial);
 }
 
 template <class T, int N>
