@@ -1,6 +1,7 @@
 // One block per row forward; backward keeps its blocks on the device and walks the rows, so that
 // the weight gradient stays in registers until the end. Rows too wide for registers are read twice.
 #include "wmtp/kernels/cuda/common.cuh"
+#include "wmtp/kernels/cuda/float8.cuh"
 
 namespace wmtp::kernels {
 namespace {
@@ -29,6 +30,7 @@ __global__ void __launch_bounds__(kPacks > 2 ? 512 : 256) rms_norm_kernel(const 
   const float mean = block_sum(squares) / static_cast<float>(a.columns);
   const float rstd = rsqrtf(mean + a.eps);
   if (threadIdx.x == 0) a.rstd[row] = rstd;
+  unsigned int largest = 0;
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
     const int pack = threadIdx.x + p * blockDim.x;
@@ -38,7 +40,9 @@ __global__ void __launch_bounds__(kPacks > 2 ? 512 : 256) rms_norm_kernel(const 
 #pragma unroll
     for (int i = 0; i < N; ++i) x[p][i] = rounded<T>(x[p][i] * rstd) * weight[i];
     store<T, N>(a.out, row * a.out_stride + pack * N, x[p]);
+    if (a.amax) largest = larger_written<T>(largest, x[p]);
   }
+  if (a.amax) raise_one(a.amax, largest);
 }
 
 // kMaxPartialBlocks are four for each multiprocessor of an H100: where registers hold only three of
@@ -116,8 +120,12 @@ __global__ void __launch_bounds__(kWideRowThreads) rms_norm_wide_kernel(const Cu
   if (threadIdx.x == 0) a.rstd[row] = rstd;
   // A thread reads back only what it wrote; out may be x or delta.
   const T* summed = a.delta ? sum : x;
-  for (std::int64_t c = threadIdx.x; c < a.columns; c += kWideRowThreads)
+  unsigned int largest = 0;
+  for (std::int64_t c = threadIdx.x; c < a.columns; c += kWideRowThreads) {
     out[c] = from_float<T>(rounded<T>(to_float(summed[c]) * rstd) * to_float(weight[c]));
+    if (a.amax) largest = larger_magnitude(largest, to_float(out[c]));
+  }
+  if (a.amax) raise_one(a.amax, largest);
 }
 
 // A thread keeps its columns of the weight gradient in the block's row of partial.

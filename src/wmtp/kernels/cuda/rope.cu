@@ -1,7 +1,7 @@
 // Groups of lanes turn one head: a lane holds N features of the first half and the N they pair
 // with. A group is a power of two; lanes beyond the head hold zeros. Heads that do not divide into
 // 16-byte packs, or do not lie on 16-byte boundaries, go to rope_any.cu.
-#include "wmtp/kernels/cuda/common.cuh"
+#include "wmtp/kernels/cuda/float8.cuh"
 #include "wmtp/kernels/cuda/rope.cuh"
 
 namespace wmtp::kernels {
@@ -110,10 +110,12 @@ __device__ void write_partials(const CudaRopeBackward& a, const Halves<N> (&sums
 }
 
 // The gradient of one head. `sums` grows by those of the norm's weights, q and k apart. All lanes
-// of the warp take part in the shuffles; those that are not `inside` hold nothing.
+// of the warp take part in the shuffles; those that are not `inside` hold nothing. Returns the
+// larger of `largest` and the magnitudes that it writes, if there is an amax.
 template <class T, int N, int kLanes, bool kNorm>
-__device__ __forceinline__ void turn_head_back(const CudaRopeBackward& a, std::int64_t token, int i,
-                                               bool inside, Halves<N> (&sums)[2]) {
+__device__ __forceinline__ unsigned int turn_head_back(const CudaRopeBackward& a,
+                                                       std::int64_t token, int i, bool inside,
+                                                       Halves<N> (&sums)[2], unsigned int largest) {
   const int half = a.head_dim / 2, lane = threadIdx.x % kLanes;
   const int num_rotated = a.num_q + a.num_kv;
   const bool rotated = inside && i < num_rotated, is_q = i < a.num_q;
@@ -155,6 +157,9 @@ __device__ __forceinline__ void turn_head_back(const CudaRopeBackward& a, std::i
     }
   }
   if (inside) store_head<T, N>(a.dqkv, token * a.dqkv_stride + offset, half, g);
+  // Outside g is zero, which is no larger than any.
+  if (!a.amax) return largest;
+  return larger_written<T>(larger_written<T>(largest, g.first), g.second);
 }
 
 // The grid has a group of lanes for each head.
@@ -166,7 +171,9 @@ __global__ void __launch_bounds__(kRopeThreads) rope_backward_kernel(const CudaR
   const std::int64_t token = item / num_heads;
   const bool inside = token < a.tokens && threadIdx.x % kLanes * N < a.head_dim / 2;
   Halves<N> none[2];
-  turn_head_back<T, N, kLanes, false>(a, token, static_cast<int>(item % num_heads), inside, none);
+  const unsigned int largest = turn_head_back<T, N, kLanes, false>(
+      a, token, static_cast<int>(item % num_heads), inside, none, 0);
+  if (a.amax) raise_one(a.amax, largest);
 }
 
 // The grid walks the heads, so that sums stay in registers until the end.
@@ -186,11 +193,14 @@ __global__ void __launch_bounds__(kRopeThreads)
   std::int64_t token = (first + threadIdx.x / kLanes) / num_heads;
   int i = static_cast<int>((first + threadIdx.x / kLanes) % num_heads);
   Halves<N> sums[2] = {};
+  unsigned int largest = 0;
   for (; first < num_items; first += step) {
-    turn_head_back<T, N, kLanes, true>(a, token, i, holds && token < a.tokens, sums);
+    largest =
+        turn_head_back<T, N, kLanes, true>(a, token, i, holds && token < a.tokens, sums, largest);
     token += step_tokens, i += step_heads;
     if (i >= num_heads) ++token, i -= num_heads;
   }
+  if (a.amax) raise_one(a.amax, largest);
   if (a.partial) write_partials<N, kLanes>(a, sums, shared);
 }
 
