@@ -17,6 +17,7 @@ void check_rms_norm(const RmsNorm& args) {
       .vector("weight", args.weight_D, columns, dtype)
       .matrix("out", args.out_ND, rows, columns, dtype)
       .vector("rstd", args.rstd_N, rows, statistics_dtype(dtype));
+  if (args.amax.defined()) demands.vector("amax", args.amax, 1, kFloat32);
   if (args.delta_ND.defined())
     demands.matrix("delta", args.delta_ND, rows, columns, dtype)
         .matrix("sum", args.sum_ND, rows, columns, dtype);
@@ -48,7 +49,8 @@ void rms_norm_on_gpu(const RmsNorm& a) {
                          row_stride(a.delta_ND),
                          row_stride(a.sum_ND),
                          row_stride(a.out_ND),
-                         static_cast<float>(a.eps)};
+                         static_cast<float>(a.eps),
+                         floats_of(a.amax)};
   check_launch("rms_norm", gpu_kernels().rms_norm(args, gpu_stream()));
 }
 
@@ -78,8 +80,8 @@ void rms_norm(const RmsNorm& args) {
   check_rms_norm(args);
   if (args.x_ND.numel() == 0) return;
   if (args.x_ND.is_cuda()) return rms_norm_on_gpu(args);
-  if (is_double_on_cpu("rms_norm", args.x_ND)) return cpu::rms_norm<double>(args);
-  cpu::fast::rms_norm(args);
+  is_double_on_cpu("rms_norm", args.x_ND) ? cpu::rms_norm<double>(args) : cpu::fast::rms_norm(args);
+  cpu::raise_amax(args.amax, args.out_ND);
 }
 
 void rms_norm_backward(const RmsNormBackward& args) {

@@ -15,6 +15,8 @@ struct RmsNorm {
   Tensor sum_ND;  // out: x + delta; may alias x_ND or delta_ND; undefined without delta
   Tensor out_ND;  // out; may alias delta_ND only if sum_ND does not
   Tensor rstd_N;  // out: r, fp32 (fp64)
+  // in/out, undefined unless wanted: fp32 [1], raised to the largest |out| as float8_amax has it
+  Tensor amax = {};
 };
 void rms_norm(const RmsNorm& args);
 

@@ -51,6 +51,7 @@ void check_rope(const RopeBackward& args) {
       .heads("dq", args.dq_NHE, {tokens, num_q, size}, dtype)
       .heads("dk", args.dk_NGE, {tokens, num_kv, size}, dtype)
       .heads("dv", args.dv_NGE, {tokens, num_kv, size}, dtype);
+  if (args.amax.defined()) demands.vector("amax", args.amax, 1, kFloat32);
   check_table(demands, args.table, tokens, args.heads, dtype);
   if (!args.q_weight_E.defined()) return;
   demands.matrix("qkv", args.qkv_NC, tokens, row_width(args.heads), dtype)
@@ -89,7 +90,7 @@ void rope_on_gpu(const RopeBackward& a) {
   args.dqkv = data_of(a.dqkv_NC), args.dqkv_stride = row_stride(a.dqkv_NC);
   args.tokens = a.dqkv_NC.size(0);
   args.num_q = a.heads.num_heads, args.num_kv = a.heads.num_kv_heads;
-  args.head_dim = a.heads.head_dim;
+  args.head_dim = a.heads.head_dim, args.amax = floats_of(a.amax);
   args.num_blocks = static_cast<int>(std::min<std::int64_t>(args.tokens, kMaxPartialBlocks));
   args.dq_weight = data_of(a.dq_weight_E), args.dk_weight = data_of(a.dk_weight_E);
   Tensor partial;
@@ -124,8 +125,9 @@ void rope_backward(const RopeBackward& args) {
   check_rope(args);
   if (args.dqkv_NC.numel() == 0) return;
   if (args.dqkv_NC.is_cuda()) return rope_on_gpu(args);
-  if (is_double_on_cpu("rope_backward", args.dqkv_NC)) return cpu::rope_backward<double>(args);
-  cpu::fast::rope_backward(args);
+  is_double_on_cpu("rope_backward", args.dqkv_NC) ? cpu::rope_backward<double>(args)
+                                                  : cpu::fast::rope_backward(args);
+  cpu::raise_amax(args.amax, args.dqkv_NC);
 }
 
 }  // namespace wmtp::kernels

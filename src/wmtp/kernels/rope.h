@@ -37,6 +37,8 @@ struct RopeBackward {
   Tensor q_weight_E, k_weight_E;
   Tensor dqkv_NC;                   // out
   Tensor dq_weight_E, dk_weight_E;  // in/out: +=; undefined: frozen or no norm
+  // in/out, undefined unless wanted: fp32 [1], raised to the largest |dqkv| as float8_amax has it
+  Tensor amax = {};
 };
 void rope_backward(const RopeBackward& args);
 

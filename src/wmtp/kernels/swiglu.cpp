@@ -20,22 +20,25 @@ void swiglu_on_gpu(const SwigluBackward& a) {
                         columns,
                         row_stride(a.gate_up_N2F),
                         row_stride(a.dout_NF),
-                        row_stride(a.out_NF)};
+                        row_stride(a.out_NF),
+                        floats_of(a.amax)};
   check_launch("swiglu", gpu_kernels().swiglu(args, gpu_stream()));
 }
 
 }  // namespace
 
-void swiglu(const Tensor& gate_up_N2F, const Tensor& out_NF) {
+void swiglu(const Tensor& gate_up_N2F, const Tensor& out_NF, const Tensor& amax) {
   const ProfiledOperator operation("wmtp::swiglu");
   const ArgChecks demands("swiglu", out_NF);
   const DType dtype = out_NF.scalar_type();
   demands.matrix("out", out_NF, out_NF.size(0), out_NF.size(1), dtype)
       .matrix("gate_up", gate_up_N2F, out_NF.size(0), 2 * out_NF.size(1), dtype);
+  if (amax.defined()) demands.vector("amax", amax, 1, kFloat32);
   if (out_NF.numel() == 0) return;
-  if (out_NF.is_cuda()) return swiglu_on_gpu(SwigluBackward{{}, gate_up_N2F, out_NF});
-  if (is_double_on_cpu("swiglu", out_NF)) return cpu::swiglu<double>(gate_up_N2F, out_NF);
-  cpu::fast::swiglu(gate_up_N2F, out_NF);
+  if (out_NF.is_cuda()) return swiglu_on_gpu(SwigluBackward{{}, gate_up_N2F, out_NF, amax});
+  is_double_on_cpu("swiglu", out_NF) ? cpu::swiglu<double>(gate_up_N2F, out_NF)
+                                     : cpu::fast::swiglu(gate_up_N2F, out_NF);
+  cpu::raise_amax(amax, out_NF);
 }
 
 void swiglu_backward(const SwigluBackward& args) {
@@ -45,11 +48,13 @@ void swiglu_backward(const SwigluBackward& args) {
   const std::int64_t rows = args.dout_NF.size(0), columns = args.dout_NF.size(1);
   demands.matrix("dout", args.dout_NF, rows, columns, dtype)
       .matrix("gate_up", args.gate_up_N2F, rows, 2 * columns, dtype);
+  if (args.amax.defined()) demands.vector("amax", args.amax, 1, kFloat32);
   if (args.out_NF.defined()) demands.matrix("out", args.out_NF, rows, columns, dtype);
   if (args.dout_NF.numel() == 0) return;
   if (args.dout_NF.is_cuda()) return swiglu_on_gpu(args);
-  if (is_double_on_cpu("swiglu_backward", args.dout_NF)) return cpu::swiglu_backward<double>(args);
-  cpu::fast::swiglu_backward(args);
+  is_double_on_cpu("swiglu_backward", args.dout_NF) ? cpu::swiglu_backward<double>(args)
+                                                    : cpu::fast::swiglu_backward(args);
+  cpu::raise_amax(args.amax, args.gate_up_N2F);
 }
 
 }  // namespace wmtp::kernels

@@ -20,6 +20,10 @@ std::string named(const std::string& op, Element element, std::int64_t extent) {
   return op + " " + names[static_cast<int>(element)] + " " + std::to_string(extent);
 }
 
+float* zeros(Memory& m, std::int64_t count) {
+  return reinterpret_cast<float*>(m.doubles((count + 1) / 2));
+}
+
 void add_norms(Cases& cases, Element element, std::int64_t columns) {
   constexpr std::int64_t kRows = 3;
   for (const bool adds : {false, true})
@@ -29,7 +33,7 @@ void add_norms(Cases& cases, Element element, std::int64_t columns) {
                        return table().rms_norm(
                            {element, x, adds ? matrix() : nullptr, m.elements(element, columns),
                             adds ? x : nullptr, matrix(), m.floats(kRows), kRows, columns, columns,
-                            columns, columns, columns, 1e-5f},
+                            columns, columns, columns, 1e-5f, adds ? zeros(m, 1) : nullptr},
                            nullptr);
                      }});
   for (const bool trained : {false, true})
@@ -80,6 +84,7 @@ void add_rope(Cases& cases, Element element, int head_dim, bool norm) {
                      a.dq_token = kQ * head_dim, a.dk_token = a.dv_token = kKv * head_dim;
                      a.dq_head = a.dk_head = a.dv_head = head_dim;
                      a.num_q = kQ, a.num_kv = kKv, a.head_dim = head_dim, a.num_blocks = 3;
+                     a.amax = zeros(m, 1);
                      return table().rope_backward(a, nullptr);
                    }});
 }
@@ -93,7 +98,8 @@ void add_rows(Cases& cases, Element element, std::int64_t columns) {
     cases.push_back({named("swiglu", element, columns), [=](Memory& m) {
                        return table().swiglu(
                            {element, matrix(m, 2 * kRows), backward ? matrix(m, kRows) : nullptr,
-                            matrix(m, kRows), kRows, columns, 2 * columns, columns, columns},
+                            matrix(m, kRows), kRows, columns, 2 * columns, columns, columns,
+                            zeros(m, 1)},
                            nullptr);
                      }});
   cases.push_back({named("embedding", element, columns), [=](Memory& m) {
@@ -128,9 +134,6 @@ void add_rows(Cases& cases, Element element, std::int64_t columns) {
 // More rows and columns than a tile has; amax in memory that holds zeros before.
 void add_float8(Cases& cases, Element element, std::int64_t columns) {
   constexpr std::int64_t kRows = 67, kPadded = 80;
-  const auto zeros = [](Memory& m, std::int64_t count) {
-    return reinterpret_cast<float*>(m.doubles((count + 1) / 2));
-  };
   for (const bool rowwise : {false, true}) {
     const std::int64_t by_rows = rowwise ? kRows : 1, by_columns = rowwise ? columns : 1;
     cases.push_back({named("float8_amax", element, columns), [=](Memory& m) {

@@ -82,5 +82,13 @@ void quantise(const Float8Quantise& args, Float8Forms& forms) {
   write(forms.columns, args.amax.of_columns, true);
 }
 
+void raise_amax(const Tensor& amax, const Tensor& written_RC) {
+  if (!amax.defined()) return;
+  const auto bits = [](float size) { return std::bit_cast<std::uint32_t>(size); };
+  float& largest = *amax.data_ptr<float>();
+  const float found = float8_amax(written_RC, Float8Recipe::tensorwise).of_rows.item<float>();
+  if (bits(found) > bits(largest)) largest = found;
+}
+
 }  // namespace cpu
 }  // namespace wmtp::kernels

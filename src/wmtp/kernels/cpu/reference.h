@@ -36,6 +36,8 @@ void dropout(const Tensor& x_NI, const DropoutMask& mask, const Tensor& out_NI);
 
 // Fills the values of the forms that are defined, and adds their scales.
 void quantise(const Float8Quantise& args, Float8Forms& forms);
+// Raises amax, if there is one, to that of `written` by its bits, which have a NaN above all.
+void raise_amax(const Tensor& amax, const Tensor& written_RC);
 
 // Error data on a token outside [0, V).
 template <class T>

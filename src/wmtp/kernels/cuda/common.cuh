@@ -54,9 +54,21 @@ struct alignas(N * sizeof(T)) Pack {
 template <class T>
 constexpr int kPerPack = 16 / static_cast<int>(sizeof(T));
 
+// The pack of elements [index, index + N). REQUIRES an index that is a multiple of N, and a base
+// aligned for packs. Packs are counted, not elements: behind a sum of elements nvcc no longer sees
+// the alignment and splits the access into single ones.
+template <class T, int N>
+__device__ __forceinline__ Pack<T, N>& pack_at(void* base, std::int64_t index) {
+  return static_cast<Pack<T, N>*>(base)[static_cast<std::uint64_t>(index) / N];
+}
+template <class T, int N>
+__device__ __forceinline__ const Pack<T, N>& pack_at(const void* base, std::int64_t index) {
+  return static_cast<const Pack<T, N>*>(base)[static_cast<std::uint64_t>(index) / N];
+}
+
 template <class T, int N>
 __device__ __forceinline__ void load(const void* base, std::int64_t index, float (&to)[N]) {
-  const Pack<T, N> pack = *reinterpret_cast<const Pack<T, N>*>(static_cast<const T*>(base) + index);
+  const Pack<T, N> pack = pack_at<T, N>(base, index);
 #pragma unroll
   for (int i = 0; i < N; ++i) to[i] = to_float(pack.value[i]);
 }
@@ -66,7 +78,7 @@ __device__ __forceinline__ void store(void* base, std::int64_t index, const floa
   Pack<T, N> pack;
 #pragma unroll
   for (int i = 0; i < N; ++i) pack.value[i] = from_float<T>(from[i]);
-  *reinterpret_cast<Pack<T, N>*>(static_cast<T*>(base) + index) = pack;
+  pack_at<T, N>(base, index) = pack;
 }
 
 // Eight floats are two accesses.
@@ -82,6 +94,17 @@ __device__ __forceinline__ void load_floats(const float* from, float (&to)[4]) {
 }
 __device__ __forceinline__ void load_floats(const float* from, float (&to)[1]) {
   to[0] = from[0];
+}
+
+__device__ __forceinline__ void store_floats(float* to, const float (&from)[8]) {
+  const float low[4] = {from[0], from[1], from[2], from[3]};
+  const float high[4] = {from[4], from[5], from[6], from[7]};
+  store<float, 4>(to, 0, low);
+  store<float, 4>(to, 4, high);
+}
+template <int N>
+__device__ __forceinline__ void store_floats(float* to, const float (&from)[N]) {
+  store<float, N>(to, 0, from);
 }
 
 template <int kWidth = 32, class V>

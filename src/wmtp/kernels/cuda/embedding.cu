@@ -1,3 +1,5 @@
+#include <type_traits>
+
 #include "wmtp/kernels/cuda/common.cuh"
 
 namespace wmtp::kernels {
@@ -29,18 +31,22 @@ __global__ void __launch_bounds__(kEmbeddingThreads)
   const std::int64_t column =
       (static_cast<std::int64_t>(blockIdx.y) * kEmbeddingThreads + threadIdx.x) * N;
   if (column >= a.columns) return;
-  G* sum_row = static_cast<G*>(a.dweight) + token * a.columns + column;
+  const std::int64_t at = token * a.columns + column;
   float sum[N];
-#pragma unroll
-  for (int i = 0; i < N; ++i) sum[i] = to_float(sum_row[i]);
+  if constexpr (std::is_same_v<G, float>)
+    load_floats(static_cast<const float*>(a.dweight) + at, sum);
+  else
+    load<G, N>(a.dweight, at, sum);
   for (std::int64_t j = first; j < a.tokens_count && a.sorted_tokens[j] == token; ++j) {
     float row[N];
     load<T, N>(a.dout, a.order[j] * a.dout_stride + column, row);
 #pragma unroll
     for (int i = 0; i < N; ++i) sum[i] += row[i];
   }
-#pragma unroll
-  for (int i = 0; i < N; ++i) sum_row[i] = from_float<G>(sum[i]);
+  if constexpr (std::is_same_v<G, float>)
+    store_floats(static_cast<float*>(a.dweight) + at, sum);
+  else
+    store<G, N>(a.dweight, at, sum);
 }
 
 template <class T, int N>
@@ -76,7 +82,8 @@ int launch_embedding_backward(const CudaEmbeddingBackward& a, void* stream) {
   return by_element(a.element, [&](auto type) {
     using T = decltype(type);
     constexpr int n = kPerPack<T>;
-    const bool whole = a.columns % n == 0 && aligned(a.dout, a.dout_stride, n);
+    const bool whole =
+        a.columns % n == 0 && aligned(a.dout, a.dout_stride, n) && aligned(a.dweight);
     return by_element(a.dweight_element, [&](auto sum_type) {
       using G = decltype(sum_type);
       return whole ? backward<T, G, n>(a, as_stream(stream))

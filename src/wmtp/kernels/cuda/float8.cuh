@@ -1,5 +1,6 @@
-// What the kernels of float8 share: operands by packs, conversion, scales. Every operation rounds
-// by itself, to the same number as on the CPU (cpu/float8.cpp): nothing may be contracted.
+// What the kernels of float8, and those that produce its operands, share: operands by packs,
+// largest magnitudes, conversion, scales. Every operation rounds by itself, to the same number as
+// on the CPU (cpu/float8.cpp): nothing may be contracted.
 #pragma once
 #include "wmtp/kernels/cuda/common.cuh"
 
@@ -12,12 +13,48 @@ __device__ __forceinline__ int load_part(const T* row, std::int64_t column, std:
                                          bool packed, float (&to)[N]) {
   const std::int64_t left = columns - column;
   if (packed && left >= N) {
-    load<T, N>(row, column, to);
+    load<T, N>(row + column, 0, to);
     return N;
   }
 #pragma unroll
   for (int i = 0; i < N; ++i) to[i] = i < left ? to_float(row[column + i]) : 0.0f;
   return left < 0 ? 0 : left < N ? static_cast<int>(left) : N;
+}
+
+// Magnitudes are compared by their bits: these order as the numbers do, with a NaN above all, and
+// no order of threads changes their maximum.
+__device__ __forceinline__ unsigned int larger_magnitude(unsigned int bits, float x) {
+  return max(bits, __float_as_uint(x) & 0x7fffffffu);
+}
+// With those of what store<T, N> writes.
+template <class T, int N>
+__device__ __forceinline__ unsigned int larger_written(unsigned int bits, const float (&from)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) bits = larger_magnitude(bits, rounded<T>(from[i]));
+  return bits;
+}
+
+__device__ __forceinline__ unsigned int warp_max(unsigned int bits) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2)
+    bits = max(bits, __shfl_xor_sync(0xffffffffu, bits, offset));
+  return bits;
+}
+
+__device__ __forceinline__ void raise(float* amax, unsigned int bits) {
+  atomicMax(reinterpret_cast<unsigned int*>(amax), bits);
+}
+
+// One number for all: a thread block raises it once. REQUIRES all threads of the block, and
+// blockDim.x a multiple of 32.
+__device__ __forceinline__ void raise_one(float* amax, unsigned int bits) {
+  __shared__ unsigned int largest;
+  if (threadIdx.x == 0) largest = 0;
+  __syncthreads();
+  bits = warp_max(bits);
+  if (threadIdx.x % 32 == 0) atomicMax(&largest, bits);
+  __syncthreads();
+  if (threadIdx.x == 0) raise(amax, largest);
 }
 
 template <Float8Format kFormat>

@@ -1,5 +1,4 @@
-// The largest magnitudes of an operand (kernels/float8.h), by their bits: these order as the
-// numbers do, with a NaN above all, and no order of threads changes their maximum.
+// The largest magnitudes of an operand (kernels/float8.h).
 #include "wmtp/kernels/cuda/float8.cuh"
 
 namespace wmtp::kernels {
@@ -7,35 +6,6 @@ namespace {
 
 // A lane has a pack of columns, a warp every eighth row of a thread block's.
 constexpr int kThreads = 256, kWarps = kThreads / 32, kRows = 64;
-
-__device__ __forceinline__ unsigned int warp_max(unsigned int value) {
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) {
-    const unsigned int other = __shfl_xor_sync(0xffffffffu, value, offset);
-    if (other > value) value = other;
-  }
-  return value;
-}
-
-__device__ __forceinline__ void raise(float* amax, unsigned int bits) {
-  atomicMax(reinterpret_cast<unsigned int*>(amax), bits);
-}
-
-// One number for all: a thread block raises it once.
-template <int N>
-__device__ __forceinline__ void raise_one(float* amax, const unsigned int (&bits)[N]) {
-  __shared__ unsigned int largest;
-  if (threadIdx.x == 0) largest = 0;
-  __syncthreads();
-  unsigned int of_thread = 0;
-#pragma unroll
-  for (int i = 0; i < N; ++i)
-    if (bits[i] > of_thread) of_thread = bits[i];
-  const unsigned int of_warp = warp_max(of_thread);
-  if (threadIdx.x % 32 == 0) atomicMax(&largest, of_warp);
-  __syncthreads();
-  if (threadIdx.x == 0) raise(amax, largest);
-}
 
 // One number for each column. Neighbouring lanes lie in neighbouring banks.
 template <int N>
@@ -69,19 +39,22 @@ __global__ void __launch_bounds__(kThreads) amax_kernel(const CudaFloat8Amax a, 
     unsigned int of_row = 0;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      const unsigned int bits = __float_as_uint(x[i]) & 0x7fffffffu;
-      if (bits > largest[i]) largest[i] = bits;
-      if (bits > of_row) of_row = bits;
+      largest[i] = larger_magnitude(largest[i], x[i]);
+      of_row = larger_magnitude(of_row, x[i]);
     }
     if constexpr (kRowwise) {
       of_row = warp_max(of_row);
       if (lane == 0) raise(a.of_rows + row, of_row);
     }
   }
-  if constexpr (kRowwise)
+  if constexpr (kRowwise) {
     raise_columns(a, largest);
-  else
-    raise_one(a.of_rows, largest);
+  } else {
+    unsigned int of_thread = 0;
+#pragma unroll
+    for (int i = 0; i < N; ++i) of_thread = max(of_thread, largest[i]);
+    raise_one(a.of_rows, of_thread);
+  }
 }
 
 template <class T>

@@ -24,6 +24,7 @@ struct CudaRmsNorm {
   float* rstd;
   std::int64_t rows, columns, x_stride, delta_stride, sum_stride, out_stride;
   float eps;
+  float* amax = nullptr;  // raised to the largest |out|, if there is one
 };
 
 struct CudaRmsNormBackward {
@@ -57,6 +58,7 @@ struct CudaRopeBackward {
   std::int64_t tokens, qkv_stride, dqkv_stride;
   std::int64_t dq_token, dq_head, dk_token, dk_head, dv_token, dv_head;
   int num_q, num_kv, head_dim, num_blocks;
+  float* amax = nullptr;  // raised to the largest |dqkv|, if there is one
 };
 
 struct CudaSwiglu {
@@ -65,6 +67,7 @@ struct CudaSwiglu {
   const void* dout;  // null: forward
   void* out;         // backward: may be null
   std::int64_t rows, columns, gate_up_stride, dout_stride, out_stride;
+  float* amax = nullptr;  // raised to the largest |out|, backward to that of gate_up afterwards
 };
 
 struct CudaEmbedding {

@@ -10,10 +10,8 @@ namespace wmtp::kernels {
 template <int N>
 __device__ __forceinline__ void load_planes(const void* upper, const void* lower,
                                             std::int64_t index, float (&to)[N]) {
-  const auto high = *reinterpret_cast<const Pack<std::uint16_t, N>*>(
-      static_cast<const std::uint16_t*>(upper) + index);
-  const auto low = *reinterpret_cast<const Pack<std::int16_t, N>*>(
-      static_cast<const std::int16_t*>(lower) + index);
+  const Pack<std::uint16_t, N> high = pack_at<std::uint16_t, N>(upper, index);
+  const Pack<std::int16_t, N> low = pack_at<std::int16_t, N>(lower, index);
 #pragma unroll
   for (int i = 0; i < N; ++i) to[i] = __uint_as_float(joined_bits({high.value[i], low.value[i]}));
 }
@@ -24,7 +22,7 @@ __device__ __forceinline__ void store_upper(void* base, std::int64_t index,
   Pack<std::uint16_t, N> pack;
 #pragma unroll
   for (int i = 0; i < N; ++i) pack.value[i] = split_bits(__float_as_uint(from[i])).upper;
-  *reinterpret_cast<Pack<std::uint16_t, N>*>(static_cast<std::uint16_t*>(base) + index) = pack;
+  pack_at<std::uint16_t, N>(base, index) = pack;
 }
 
 template <int N>
@@ -33,7 +31,7 @@ __device__ __forceinline__ void store_lower(void* base, std::int64_t index,
   Pack<std::int16_t, N> pack;
 #pragma unroll
   for (int i = 0; i < N; ++i) pack.value[i] = split_bits(__float_as_uint(from[i])).lower;
-  *reinterpret_cast<Pack<std::int16_t, N>*>(static_cast<std::int16_t*>(base) + index) = pack;
+  pack_at<std::int16_t, N>(base, index) = pack;
 }
 
 // Trained weights in the dtype they are computed with: in bf16 the upper plane.

@@ -1,6 +1,7 @@
 // One block per row forward; backward keeps its blocks on the device and walks the rows, so that
 // the weight gradient stays in registers until the end. Rows too wide for registers are read twice.
 #include "wmtp/kernels/cuda/common.cuh"
+#include "wmtp/kernels/cuda/float8.cuh"
 
 namespace wmtp::kernels {
 namespace {
@@ -29,6 +30,7 @@ __global__ void __launch_bounds__(kPacks > 2 ? 512 : 256) rms_norm_kernel(const 
   const float mean = block_sum(squares) / static_cast<float>(a.columns);
   const float rstd = rsqrtf(mean + a.eps);
   if (threadIdx.x == 0) a.rstd[row] = rstd;
+  unsigned int largest = 0;
 #pragma unroll
   for (int p = 0; p < kPacks; ++p) {
     const int pack = threadIdx.x + p * blockDim.x;
@@ -38,15 +40,21 @@ __global__ void __launch_bounds__(kPacks > 2 ? 512 : 256) rms_norm_kernel(const 
 #pragma unroll
     for (int i = 0; i < N; ++i) x[p][i] = rounded<T>(x[p][i] * rstd) * weight[i];
     store<T, N>(a.out, row * a.out_stride + pack * N, x[p]);
+    if (a.amax) largest = larger_written<T>(largest, x[p]);
   }
+  if (a.amax) raise_one(a.amax, largest);
 }
 
+// kMaxPartialBlocks are four for each multiprocessor of an H100: where registers hold only three of
+// them at once, the last quarter of the rows comes alone. Rows are counted in 32 bits for the same
+// reason, and are no more than a grid has blocks.
 template <class T, int N, int kPacks, bool kTrained>
-__global__ void __launch_bounds__(kPacks > 2 ? 512 : 256)
+__global__ void __launch_bounds__(kPacks > 2 ? 512 : 256, kPacks == 2 ? 4 : 1)
     rms_norm_backward_kernel(const CudaRmsNormBackward a) {
   const int num_packs = static_cast<int>(a.columns) / N;
+  const auto rows = static_cast<unsigned>(a.rows);
   float dweight[kPacks][N] = {};
-  for (std::int64_t row = blockIdx.x; row < a.rows; row += gridDim.x) {
+  for (unsigned row = blockIdx.x; row < rows; row += gridDim.x) {
     const float rstd = a.rstd[row];
     float g[kPacks][N], x[kPacks][N];
     float dot = 0;
@@ -83,8 +91,7 @@ __global__ void __launch_bounds__(kPacks > 2 ? 512 : 256)
     for (int p = 0; p < kPacks; ++p) {
       const int pack = threadIdx.x + p * blockDim.x;
       if (pack >= num_packs) continue;
-#pragma unroll
-      for (int i = 0; i < N; ++i) a.partial[blockIdx.x * a.columns + pack * N + i] = dweight[p][i];
+      store_floats(a.partial + blockIdx.x * a.columns + pack * N, dweight[p]);
     }
   }
 }
@@ -113,8 +120,12 @@ __global__ void __launch_bounds__(kWideRowThreads) rms_norm_wide_kernel(const Cu
   if (threadIdx.x == 0) a.rstd[row] = rstd;
   // A thread reads back only what it wrote; out may be x or delta.
   const T* summed = a.delta ? sum : x;
-  for (std::int64_t c = threadIdx.x; c < a.columns; c += kWideRowThreads)
+  unsigned int largest = 0;
+  for (std::int64_t c = threadIdx.x; c < a.columns; c += kWideRowThreads) {
     out[c] = from_float<T>(rounded<T>(to_float(summed[c]) * rstd) * to_float(weight[c]));
+    if (a.amax) largest = larger_magnitude(largest, to_float(out[c]));
+  }
+  if (a.amax) raise_one(a.amax, largest);
 }
 
 // A thread keeps its columns of the weight gradient in the block's row of partial.
@@ -172,7 +183,7 @@ bool whole_packs(const CudaRmsNorm& a, int n) {
 
 bool whole_packs(const CudaRmsNormBackward& a, int n) {
   return a.columns % n == 0 && aligned(a.dout, a.dout_stride, n) && aligned(a.x, a.x_stride, n) &&
-         aligned(a.weight) && aligned(a.dx, a.dx_stride, n);
+         aligned(a.weight) && aligned(a.dx, a.dx_stride, n) && aligned(a.partial);
 }
 
 template <class T, int N>

@@ -1,7 +1,7 @@
 // Groups of lanes turn one head: a lane holds N features of the first half and the N they pair
 // with. A group is a power of two; lanes beyond the head hold zeros. Heads that do not divide into
 // 16-byte packs, or do not lie on 16-byte boundaries, go to rope_any.cu.
-#include "wmtp/kernels/cuda/common.cuh"
+#include "wmtp/kernels/cuda/float8.cuh"
 #include "wmtp/kernels/cuda/rope.cuh"
 
 namespace wmtp::kernels {
@@ -44,8 +44,13 @@ __device__ __forceinline__ void turn(Halves<N>& head, const float* cos, const fl
   }
 }
 
+// Blocks that a multiprocessor holds at once: as many as there are registers for.
+template <int N, bool kNorm>
+constexpr int kRopeBlocks = N == 8 && kNorm ? 5 : 8;
+
 template <class T, int N, int kLanes, bool kNorm>
-__global__ void __launch_bounds__(kRopeThreads) rope_kernel(const CudaRope a) {
+__global__ void __launch_bounds__(kRopeThreads, kRopeBlocks<N, kNorm>)
+    rope_kernel(const CudaRope a) {
   const int half = a.head_dim / 2, lane = threadIdx.x % kLanes;
   const int num_rotated = a.num_q + a.num_kv;
   const std::int64_t item =
@@ -104,61 +109,99 @@ __device__ void write_partials(const CudaRopeBackward& a, const Halves<N> (&sums
   }
 }
 
+// The gradient of one head. `sums` grows by those of the norm's weights, q and k apart. All lanes
+// of the warp take part in the shuffles; those that are not `inside` hold nothing. Returns the
+// larger of `largest` and the magnitudes that it writes, if there is an amax.
 template <class T, int N, int kLanes, bool kNorm>
-__global__ void __launch_bounds__(kRopeThreads) rope_backward_kernel(const CudaRopeBackward a) {
-  extern __shared__ float shared[];
+__device__ __forceinline__ unsigned int turn_head_back(const CudaRopeBackward& a,
+                                                       std::int64_t token, int i, bool inside,
+                                                       Halves<N> (&sums)[2], unsigned int largest) {
   const int half = a.head_dim / 2, lane = threadIdx.x % kLanes;
-  const int num_rotated = a.num_q + a.num_kv, num_heads = num_rotated + a.num_kv;
-  const std::int64_t num_items = a.tokens * num_heads;
-  constexpr int kGroups = kRopeThreads / kLanes;
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kGroups;
-  Halves<N> sums[2] = {};
-  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kGroups; first < num_items;
-       first += step) {
-    const std::int64_t item = first + threadIdx.x / kLanes;
-    const bool inside = item < num_items && lane * N < half;
-    const std::int64_t token = inside ? item / num_heads : 0;
-    const int i = inside ? static_cast<int>(item % num_heads) : 0;
-    Halves<N> g = {};
-    if (inside) {
-      const Source source = source_of(a, token, i);
-      g = load_head<T, N>(source.base, source.at + lane * N, half);
-      if (i < num_rotated)
-        turn(g, a.cos + token * half + lane * N, a.sin + token * half + lane * N, -1.0f);
-    }
+  const int num_rotated = a.num_q + a.num_kv;
+  const bool rotated = inside && i < num_rotated, is_q = i < a.num_q;
+  const std::int64_t angle = token * half + lane * N, offset = i * a.head_dim + lane * N;
+  const Source source = source_of(a, token, i);
+  Halves<N> g = {}, x = {}, weight = {};
+  float rstd = 0, dot = 0;
+  if (rotated) {
+    // What is loaded is under way at once: nothing is computed in between.
+    g = load_head<T, N>(source.base, source.at + lane * N, half);
     if (kNorm) {
-      const bool normalised = inside && i < num_rotated, is_q = i < a.num_q;
-      Halves<N> x = {}, weight = {};
-      float rstd = 0, dot = 0;
-      if (normalised) {
-        rstd = a.rstd[token * num_rotated + i];
-        x = load_head<T, N>(a.qkv, token * a.qkv_stride + i * a.head_dim + lane * N, half);
-        weight = load_head<T, N>(is_q ? a.q_weight : a.k_weight, lane * N, half);
-      }
+      x = load_head<T, N>(a.qkv, token * a.qkv_stride + offset, half);
+      rstd = a.rstd[token * num_rotated + i];
+      weight = load_head<T, N>(is_q ? a.q_weight : a.k_weight, lane * N, half);
+    }
+    turn(g, a.cos + angle, a.sin + angle, -1.0f);
+  } else if (inside) {
+    g = load_head<T, N>(source.base, source.at + lane * N, half);
+  }
+  if (kNorm) {
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      x.first[j] *= rstd;
+      x.second[j] *= rstd;
+      const float first = g.first[j] * x.first[j], second = g.second[j] * x.second[j];
+      sums[0].first[j] += is_q ? first : 0.0f;
+      sums[0].second[j] += is_q ? second : 0.0f;
+      sums[1].first[j] += is_q ? 0.0f : first;
+      sums[1].second[j] += is_q ? 0.0f : second;
+      dot += first * weight.first[j] + second * weight.second[j];
+    }
+    const float mean = warp_sum<kLanes>(dot) / static_cast<float>(a.head_dim);
+    if (rotated) {
 #pragma unroll
       for (int j = 0; j < N; ++j) {
-        x.first[j] *= rstd;
-        x.second[j] *= rstd;
-        const float first = g.first[j] * x.first[j], second = g.second[j] * x.second[j];
-        sums[0].first[j] += is_q ? first : 0.0f;
-        sums[0].second[j] += is_q ? second : 0.0f;
-        sums[1].first[j] += is_q ? 0.0f : first;
-        sums[1].second[j] += is_q ? 0.0f : second;
-        dot += first * weight.first[j] + second * weight.second[j];
-      }
-      const float mean = warp_sum<kLanes>(dot) / static_cast<float>(a.head_dim);
-      if (normalised) {
-#pragma unroll
-        for (int j = 0; j < N; ++j) {
-          g.first[j] = rstd * (g.first[j] * weight.first[j] - x.first[j] * mean);
-          g.second[j] = rstd * (g.second[j] * weight.second[j] - x.second[j] * mean);
-        }
+        g.first[j] = rstd * (g.first[j] * weight.first[j] - x.first[j] * mean);
+        g.second[j] = rstd * (g.second[j] * weight.second[j] - x.second[j] * mean);
       }
     }
-    if (inside)
-      store_head<T, N>(a.dqkv, token * a.dqkv_stride + i * a.head_dim + lane * N, half, g);
   }
-  if (kNorm && a.partial) write_partials<N, kLanes>(a, sums, shared);
+  if (inside) store_head<T, N>(a.dqkv, token * a.dqkv_stride + offset, half, g);
+  // Outside g is zero, which is no larger than any.
+  if (!a.amax) return largest;
+  return larger_written<T>(larger_written<T>(largest, g.first), g.second);
+}
+
+// The grid has a group of lanes for each head.
+template <class T, int N, int kLanes>
+__global__ void __launch_bounds__(kRopeThreads) rope_backward_kernel(const CudaRopeBackward a) {
+  const int num_heads = a.num_q + 2 * a.num_kv;
+  const std::int64_t item =
+      (static_cast<std::int64_t>(blockIdx.x) * kRopeThreads + threadIdx.x) / kLanes;
+  const std::int64_t token = item / num_heads;
+  const bool inside = token < a.tokens && threadIdx.x % kLanes * N < a.head_dim / 2;
+  Halves<N> none[2];
+  const unsigned int largest = turn_head_back<T, N, kLanes, false>(
+      a, token, static_cast<int>(item % num_heads), inside, none, 0);
+  if (a.amax) raise_one(a.amax, largest);
+}
+
+// The grid walks the heads, so that sums stay in registers until the end.
+template <class T, int N, int kLanes>
+__global__ void __launch_bounds__(kRopeThreads)
+    rope_norm_backward_kernel(const CudaRopeBackward a) {
+  extern __shared__ float shared[];
+  const int num_heads = a.num_q + 2 * a.num_kv;
+  const bool holds = threadIdx.x % kLanes * N < a.head_dim / 2;
+  constexpr int kGroups = kRopeThreads / kLanes;
+  const std::int64_t num_items = a.tokens * num_heads;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kGroups;
+  std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kGroups;
+  // A turn of the loop goes on by these, so that none divides.
+  const std::int64_t step_tokens = step / num_heads;
+  const int step_heads = static_cast<int>(step % num_heads);
+  std::int64_t token = (first + threadIdx.x / kLanes) / num_heads;
+  int i = static_cast<int>((first + threadIdx.x / kLanes) % num_heads);
+  Halves<N> sums[2] = {};
+  unsigned int largest = 0;
+  for (; first < num_items; first += step) {
+    largest =
+        turn_head_back<T, N, kLanes, true>(a, token, i, holds && token < a.tokens, sums, largest);
+    token += step_tokens, i += step_heads;
+    if (i >= num_heads) ++token, i -= num_heads;
+  }
+  if (a.amax) raise_one(a.amax, largest);
+  if (a.partial) write_partials<N, kLanes>(a, sums, shared);
 }
 
 template <int kLanes>
@@ -228,13 +271,13 @@ int launch_rope_backward(const CudaRopeBackward& a, void* stream) {
       if (a.q_weight) {
         const std::size_t shared =
             a.partial ? sizeof(float) * (kRopeThreads / kLanes) * 2 * a.head_dim : 0;
-        const auto kernel = rope_backward_kernel<T, n, kLanes, true>;
+        const auto kernel = rope_norm_backward_kernel<T, n, kLanes>;
         const cudaError_t set = cudaFuncSetAttribute(
             kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
         if (set != cudaSuccess) return static_cast<int>(set);
         kernel<<<a.partial ? a.num_blocks : all, kRopeThreads, shared, as_stream(stream)>>>(a);
       } else {
-        rope_backward_kernel<T, n, kLanes, false><<<all, kRopeThreads, 0, as_stream(stream)>>>(a);
+        rope_backward_kernel<T, n, kLanes><<<all, kRopeThreads, 0, as_stream(stream)>>>(a);
       }
       return launch_status();
     });

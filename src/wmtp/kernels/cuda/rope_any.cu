@@ -1,5 +1,6 @@
 // One warp per head, a pair of features per lane and turn; the head is read twice where it is
 // normalised.
+#include "wmtp/kernels/cuda/float8.cuh"
 #include "wmtp/kernels/cuda/rope.cuh"
 
 namespace wmtp::kernels {
@@ -81,6 +82,7 @@ __global__ void __launch_bounds__(kRopeAnyThreads)
   if (partial)
     for (int c = lane; c < 2 * a.head_dim; c += 32) partial[c] = 0;
   __syncwarp();
+  unsigned int largest = 0;
   for (std::int64_t item = warp; item < a.tokens * num_heads; item += num_warps) {
     const std::int64_t token = item / num_heads;
     const int i = static_cast<int>(item % num_heads);
@@ -108,8 +110,10 @@ __global__ void __launch_bounds__(kRopeAnyThreads)
         g.second = rstd * (g.second * w.second - value.second * rstd * mean);
       }
       store_pair(to, j, half, g);
+      if (a.amax) largest = larger_written<T>(largest, {g.first, g.second});
     }
   }
+  if (a.amax) raise_one(a.amax, largest);
 }
 
 }  // namespace
