@@ -16,7 +16,7 @@ namespace wmtp::kernels::testing {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNoNumber = std::numeric_limits<float>::quiet_NaN();
+constexpr float kQuietNaN = std::numeric_limits<float>::quiet_NaN();
 
 std::vector<c10::Device> devices() {
   std::vector<c10::Device> all{c10::Device(c10::kCPU)};
@@ -28,7 +28,7 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
   return a.cpu().view(at::kByte).equal(b.cpu().view(at::kByte));
 }
 
-std::uint32_t bits_of(const Tensor& one) {
+std::uint32_t fp32_bits(const Tensor& one) {
   return std::bit_cast<std::uint32_t>(one.item<float>());
 }
 
@@ -49,13 +49,13 @@ void expect_parts_of(const Tensor& whole_OI) {
     each([&](std::int64_t at, std::int64_t size) {
       raise_float8_amax(flat.narrow(0, at, size), amax);
     });
-    EXPECT_EQ(bits_of(amax), bits_of(wanted.of_rows));
+    EXPECT_EQ(fp32_bits(amax), fp32_bits(wanted.of_rows));
     each([&](std::int64_t at, std::int64_t size) {
       quantise_part(flat.narrow(0, at, size), amax, values.narrow(0, at, size));
     });
     EXPECT_TRUE(same_bytes(values.view(whole_OI.sizes()), forms.rows.values_RK));
     const Tensor inverse = float8_inverse(amax);
-    EXPECT_EQ(bits_of(inverse), bits_of(forms.rows.inverse));
+    EXPECT_EQ(fp32_bits(inverse), fp32_bits(forms.rows.inverse));
     const Float8Matrix turned = columns_of({values.view(whole_OI.sizes()), inverse});
     EXPECT_EQ(turned.values_RK.sizes(), forms.columns.values_RK.sizes());
     EXPECT_TRUE(same_bytes(turned.values_RK, forms.columns.values_RK));
@@ -89,7 +89,7 @@ TEST(Float8Weight, ANanStays) {
     const Tensor amax = at::zeros({1}, x.options());
     raise_float8_amax(x, amax);
     EXPECT_EQ(amax.item<float>(), 3.0f);
-    x[4].fill_(kNoNumber);
+    x[4].fill_(kQuietNaN);
     raise_float8_amax(x, amax);
     x.fill_(kInfinity);
     raise_float8_amax(x, amax);

@@ -18,8 +18,9 @@ at::TensorOptions statistics(const Tensor& like) {
 }
 
 // out = RMSNorm(stream); returns the stream's value. The sum takes the storage of the pending part.
+// amax (may be undefined): of out.
 Tensor normalise(const ResidualStream& in, const NormWeight& norm, double eps, Tensor& out_ND,
-                 Tensor& rstd_N) {
+                 Tensor& rstd_N, const Tensor& amax) {
   const bool adds = in.pending_ND.defined();
   const Tensor value_ND = adds ? in.pending_ND : in.base_ND;
   out_ND = at::empty_like(in.base_ND);
@@ -30,7 +31,8 @@ Tensor normalise(const ResidualStream& in, const NormWeight& norm, double eps, T
                      .eps = eps,
                      .sum_ND = adds ? value_ND : Tensor(),
                      .out_ND = out_ND,
-                     .rstd_N = rstd_N});
+                     .rstd_N = rstd_N,
+                     .amax = amax});
   return value_ND;
 }
 
@@ -62,8 +64,9 @@ void drop_unread_inputs(const BlockParams& params, BlockActivations& kept) {
 
 // y = x W^T. With `keep` and products in float8, x is kept in 8 bits for the weight gradient, and x
 // itself goes where nothing else reads it.
-Tensor project(const Projection& projection, bool keep, Tensor& x_NI, kernels::Float8Matrix& kept) {
-  const Tensor y_NO = model::forward(projection, x_NI, keep ? &kept : nullptr);
+Tensor project(const Projection& projection, bool keep, Tensor& x_NI, const Tensor& amax,
+               kernels::Float8Matrix& kept) {
+  const Tensor y_NO = model::forward(projection, x_NI, keep ? &kept : nullptr, {.x = amax});
   if (keep && projection.float8 != kernels::Float8Recipe::off && projection.groups.empty())
     x_NI = Tensor();
   return y_NO;
@@ -99,8 +102,9 @@ void Block::rotate_heads(const BlockParams& params, const BlockContext& context,
 
 void Block::run(const BlockParams& params, const ResidualStream& in, const BlockContext& context,
                 bool keep_inputs, BlockActivations& all, Tensor& down_MD) const {
-  all.x_ND = normalise(in, params.input_norm, shape_.norm_eps, all.a_ND, all.rstd_in_N);
-  all.qkv_NC = project(params.qkv, keep_inputs, all.a_ND, all.a_DN);
+  const Tensor amax_a = amax_for(params.qkv, in.base_ND);
+  all.x_ND = normalise(in, params.input_norm, shape_.norm_eps, all.a_ND, all.rstd_in_N, amax_a);
+  all.qkv_NC = project(params.qkv, keep_inputs, all.a_ND, amax_a, all.a_DN);
   rotate_heads(params, context, all);
   const Qkv qkv = split_heads(shape_.heads, all.qkv_NC, all.qk_NC);
   all.attention =
@@ -108,12 +112,14 @@ void Block::run(const BlockParams& params, const ResidualStream& in, const Block
   const Tensor o_MK = take_rows(all.attention.out_NHE.flatten(1), all.rows_M);
   const ResidualStream after_attention{take_rows(all.x_ND, all.rows_M),
                                        model::forward(params.o, o_MK)};
-  all.mid_MD =
-      normalise(after_attention, params.post_norm, shape_.norm_eps, all.m_MD, all.rstd_mid_M);
-  all.gate_up = project(params.gate_up, keep_inputs, all.m_MD, all.m_DM);
+  const Tensor amax_m = amax_for(params.gate_up, all.x_ND);
+  all.mid_MD = normalise(after_attention, params.post_norm, shape_.norm_eps, all.m_MD,
+                         all.rstd_mid_M, amax_m);
+  all.gate_up = project(params.gate_up, keep_inputs, all.m_MD, amax_m, all.m_DM);
   all.product_MF = at::empty({all.gate_up.size(0), all.gate_up.size(1) / 2}, all.gate_up.options());
-  kernels::swiglu(all.gate_up, all.product_MF);
-  down_MD = project(params.down, keep_inputs, all.product_MF, all.product_FM);
+  const Tensor amax_product = amax_for(params.down, all.gate_up);
+  kernels::swiglu(all.gate_up, all.product_MF, amax_product);
+  down_MD = project(params.down, keep_inputs, all.product_MF, amax_product, all.product_FM);
 }
 
 BlockOutput Block::forward(const BlockParams& params, const ResidualStream& in,
@@ -172,25 +178,32 @@ Tensor Block::backward(const BlockParams& params, BlockActivations kept, Tensor 
 // dy_MD becomes the gradient of x'.
 Tensor Block::mlp_backward(const BlockParams& params, BlockActivations& kept,
                            const Tensor& dy_MD) const {
+  OperandAmax at_gate_up{{}, amax_for(params.gate_up, dy_MD)}, at_down;
   if (lacks_input(params.gate_up, kept.m_MD, kept.m_DM)) {
     kept.m_MD = at::empty_like(kept.mid_MD);
+    at_gate_up.x = amax_for(params.gate_up, dy_MD);
     kernels::rms_norm({.x_ND = kept.mid_MD,
                        .delta_ND = {},
                        .weight_D = params.post_norm.weight,
                        .eps = shape_.norm_eps,
                        .sum_ND = {},
                        .out_ND = kept.m_MD,
-                       .rstd_N = kept.rstd_mid_M});
+                       .rstd_N = kept.rstd_mid_M,
+                       .amax = at_gate_up.x});
   }
   if (lacks_input(params.down, kept.product_MF, kept.product_FM)) {
     kept.product_MF =
         at::empty({kept.gate_up.size(0), kept.gate_up.size(1) / 2}, kept.gate_up.options());
-    kernels::swiglu(kept.gate_up, kept.product_MF);
+    at_down.x = amax_for(params.down, dy_MD);
+    kernels::swiglu(kept.gate_up, kept.product_MF, at_down.x);
   }
-  const Tensor dproduct_MF = model::backward(params.down, kept.product_MF, dy_MD, kept.product_FM);
+  const Tensor dproduct_MF =
+      model::backward(params.down, kept.product_MF, dy_MD, kept.product_FM, at_down);
   kept.product_MF = Tensor(), kept.product_FM = {};
-  kernels::swiglu_backward({.dout_NF = dproduct_MF, .gate_up_N2F = kept.gate_up, .out_NF = {}});
-  const Tensor dm_MD = model::backward(params.gate_up, kept.m_MD, kept.gate_up, kept.m_DM);
+  kernels::swiglu_backward(
+      {.dout_NF = dproduct_MF, .gate_up_N2F = kept.gate_up, .out_NF = {}, .amax = at_gate_up.dy});
+  const Tensor dm_MD =
+      model::backward(params.gate_up, kept.m_MD, kept.gate_up, kept.m_DM, at_gate_up);
   kept.m_MD = kept.gate_up = Tensor(), kept.m_DM = {};
   kernels::rms_norm_backward({.dout_ND = dm_MD,
                               .x_ND = kept.mid_MD,
@@ -215,6 +228,7 @@ Tensor Block::attention_backward(const BlockParams& params, BlockActivations& ke
                                    .documents = context.documents,
                                    .options = context.attention});
   Tensor dqkv_NC = at::empty_like(kept.qkv_NC);
+  OperandAmax amax{{}, amax_for(params.qkv, dqkv_NC)};
   kernels::rope_backward({.heads = shape_.heads,
                           .table = *context.rope,
                           .dq_NHE = grads.dq_NHE,
@@ -226,18 +240,21 @@ Tensor Block::attention_backward(const BlockParams& params, BlockActivations& ke
                           .k_weight_E = params.k_norm.weight,
                           .dqkv_NC = dqkv_NC,
                           .dq_weight_E = params.q_norm.dweight,
-                          .dk_weight_E = params.k_norm.dweight});
+                          .dk_weight_E = params.k_norm.dweight,
+                          .amax = amax.dy});
   if (lacks_input(params.qkv, kept.a_ND, kept.a_DN)) {
     kept.a_ND = at::empty_like(kept.x_ND);
+    amax.x = amax_for(params.qkv, dqkv_NC);
     kernels::rms_norm({.x_ND = kept.x_ND,
                        .delta_ND = {},
                        .weight_D = params.input_norm.weight,
                        .eps = shape_.norm_eps,
                        .sum_ND = {},
                        .out_ND = kept.a_ND,
-                       .rstd_N = kept.rstd_in_N});
+                       .rstd_N = kept.rstd_in_N,
+                       .amax = amax.x});
   }
-  return model::backward(params.qkv, kept.a_ND, dqkv_NC, kept.a_DN);
+  return model::backward(params.qkv, kept.a_ND, dqkv_NC, kept.a_DN, amax);
 }
 
 }  // namespace wmtp::model

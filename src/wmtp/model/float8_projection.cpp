@@ -30,28 +30,39 @@ void check_float8_sizes(const ModelConfig& config, std::string_view key) {
 
 namespace {
 
+struct Orders {
+  bool rows, columns;
+};
+
+Float8Forms quantised(const Tensor& x_RC, const Projection& projection, Float8Role role,
+                      const Tensor& amax, Orders orders) {
+  return kernels::quantise({.x_RC = x_RC,
+                            .recipe = projection.float8,
+                            .role = role,
+                            .amax = amax.defined() ? kernels::Float8Amax{amax, amax}
+                                                   : kernels::float8_amax(x_RC, projection.float8),
+                            .rows = orders.rows,
+                            .columns = orders.columns});
+}
+
 Float8Matrix weight_rows(const Projection& projection) {
   if (projection.inverse.defined()) return {projection.weight_OI, projection.inverse};
-  return kernels::quantise(projection.weight_OI, projection.float8, Float8Role::weight,
-                           /*rows=*/true, /*columns=*/false)
-      .rows;
+  return quantised(projection.weight_OI, projection, Float8Role::weight, {}, {true, false}).rows;
 }
 
 Float8Matrix weight_columns(const Projection& projection) {
   if (projection.inverse.defined())
     return kernels::columns_of({projection.weight_OI, projection.inverse});
-  return kernels::quantise(projection.weight_OI, projection.float8, Float8Role::weight,
-                           /*rows=*/false, /*columns=*/true)
-      .columns;
+  return quantised(projection.weight_OI, projection, Float8Role::weight, {}, {false, true}).columns;
 }
 
 }  // namespace
 
-void float8_forward(const Projection& projection, const Tensor& x_NI, const Tensor& y_NO,
+void float8_forward(const Projection& projection, const Float8Input& input, const Tensor& y_NO,
                     Float8Matrix* kept) {
   const bool keeps = kept && !projection.frozen;
   const Float8Forms x =
-      kernels::quantise(x_NI, projection.float8, Float8Role::input, /*rows=*/true, keeps);
+      quantised(input.x_NI, projection, Float8Role::input, input.amax.x, {true, keeps});
   kernels::float8_linear(x.rows, weight_rows(projection), y_NO);
   if (keeps) *kept = x.columns;
 }
@@ -59,13 +70,14 @@ void float8_forward(const Projection& projection, const Tensor& x_NI, const Tens
 void float8_backward(const Projection& projection, const Float8Input& input, const Tensor& dy_NO,
                      const Tensor& dx_NI) {
   const bool learns = projection.dweight_OI.defined();
-  const Float8Forms dy = kernels::quantise(dy_NO, projection.float8, Float8Role::output_grad,
-                                           /*rows=*/true, /*columns=*/learns);
+  const Float8Forms dy =
+      quantised(dy_NO, projection, Float8Role::output_grad, input.amax.dy, {true, learns});
   if (learns) {
-    const Float8Matrix x = input.kept.defined() ? input.kept
-                                                : kernels::quantise(input.x_NI, projection.float8,
-                                                                    Float8Role::input, false, true)
-                                                      .columns;
+    const Float8Matrix x =
+        input.kept.defined()
+            ? input.kept
+            : quantised(input.x_NI, projection, Float8Role::input, input.amax.x, {false, true})
+                  .columns;
     kernels::float8_linear_backward_weight(dy.columns, x, projection.dweight_OI,
                                            /*beta=*/projection.adds ? 1 : 0);
   }

@@ -21,15 +21,15 @@ namespace wmtp::model {
 // multiples of 16.
 void check_float8_sizes(const ModelConfig& config, std::string_view key);
 
-// y = x W^T; `kept` as in forward().
-void float8_forward(const Projection& projection, const Tensor& x_NI, const Tensor& y_NO,
-                    kernels::Float8Matrix* kept);
-
-// One of the two is enough for the weight gradient.
+// For the weight gradient one of x and kept is enough.
 struct Float8Input {
   Tensor x_NI;
   kernels::Float8Matrix kept;
+  OperandAmax amax;
 };
+// y = x W^T; `kept` as in forward().
+void float8_forward(const Projection& projection, const Float8Input& input, const Tensor& y_NO,
+                    kernels::Float8Matrix* kept);
 // dW (+)= dy^T x where W is trained, and dx = dy W.
 void float8_backward(const Projection& projection, const Float8Input& input, const Tensor& dy_NO,
                      const Tensor& dx_NI);

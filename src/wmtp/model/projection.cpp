@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
 
 #include "wmtp/kernels/gemm.h"
 #include "wmtp/model/float8_projection.h"
@@ -71,12 +72,18 @@ void add_backward(const AdapterGroup& group, bool adds, const Tensor& x_NI, cons
 
 }  // namespace
 
-Tensor forward(const Projection& projection, const Tensor& x_NI, kernels::Float8Matrix* kept) {
+Tensor amax_for(const Projection& projection, const Tensor& like) {
+  if (projection.float8 != kernels::Float8Recipe::tensorwise) return {};
+  return at::zeros({1}, like.options().dtype(at::kFloat));
+}
+
+Tensor forward(const Projection& projection, const Tensor& x_NI, kernels::Float8Matrix* kept,
+               const OperandAmax& amax) {
   Tensor y_NO = at::empty({x_NI.size(0), projection.weight_OI.size(0)}, x_NI.options());
   if (projection.float8 == kernels::Float8Recipe::off)
     kernels::linear(x_NI, projection.weight_OI, y_NO);
   else
-    float8_forward(projection, x_NI, y_NO, kept);
+    float8_forward(projection, {x_NI, {}, amax}, y_NO, kept);
   for (const AdapterGroup& group : projection.groups) add_forward(group, x_NI, y_NO);
   return y_NO;
 }
@@ -86,13 +93,13 @@ bool reads_input(const Projection& projection) {
 }
 
 Tensor backward(const Projection& projection, const Tensor& x_NI, const Tensor& dy_NO,
-                const kernels::Float8Matrix& kept) {
+                const kernels::Float8Matrix& kept, const OperandAmax& amax) {
   const bool in_float8 = projection.float8 != kernels::Float8Recipe::off;
   if (projection.dweight_OI.defined() && !in_float8)
     kernels::linear_backward_weight(dy_NO, x_NI, projection.dweight_OI, {.adds = projection.adds});
   Tensor dx_NI = at::empty({dy_NO.size(0), projection.weight_OI.size(1)}, dy_NO.options());
   if (in_float8)
-    float8_backward(projection, {x_NI, kept}, dy_NO, dx_NI);
+    float8_backward(projection, {x_NI, kept, amax}, dy_NO, dx_NI);
   else
     kernels::linear_backward_input(dy_NO, projection.weight_OI, dx_NI);
   for (const AdapterGroup& group : projection.groups)

@@ -39,15 +39,23 @@ struct Projection {
   Tensor inverse = {};
 };
 
+// The largest magnitudes of operands as the kernels that made them found them, fp32 [1], for
+// tensorwise float8; an undefined one is looked for in a pass of its own.
+struct OperandAmax {
+  Tensor x = {}, dy = {};
+};
+// Room for one, zero; undefined where the projection has no use for it.
+Tensor amax_for(const Projection& projection, const Tensor& like);
+
 // `kept` (may be null): x as the weight gradient will read it, where that is in 8 bits; it stays
 // undefined where W is frozen or its products are not in float8.
 Tensor forward(const Projection& projection, const Tensor& x_NI,
-               kernels::Float8Matrix* kept = nullptr);
+               kernels::Float8Matrix* kept = nullptr, const OperandAmax& amax = {});
 // Whether a backward pass reads x: for the gradient of W or of adapters.
 bool reads_input(const Projection& projection);
 // Adds (or writes) dW, dA, dB and returns dx. REQUIRES x where it is read, unless there is a `kept`
 // and no adapter.
 Tensor backward(const Projection& projection, const Tensor& x_NI, const Tensor& dy_NO,
-                const kernels::Float8Matrix& kept = {});
+                const kernels::Float8Matrix& kept = {}, const OperandAmax& amax = {});
 
 }  // namespace wmtp::model
