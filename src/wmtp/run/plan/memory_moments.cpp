@@ -18,7 +18,8 @@ class PolicyStep {
                .tokens = request.tokens,
                .on_gpu = request.on_gpu(),
                .lora = request.lora,
-               .loss_chunk_rows = request.loss_chunk_rows},
+               .loss_chunk_rows = request.loss_chunk_rows,
+               .packed_cudnn = request.packed_cudnn},
         num_trunk_(request.model.num_trunk_blocks()) {
     const std::vector<layout::UnitSpec> specs = planned_units(request);
     ReadInputs last = kAllInputs;
