@@ -121,6 +121,27 @@ def test_attention_is_the_one_that_was_asked_for(runs):
         assert f"runtime.attention: {kernel} on a GPU, but {why}" in error_of(done)
 
 
+def test_cudnn_over_packed_rows_learns_what_flash_learns(runs):
+    """The slots that cuDNN fills in a real plugin have its demands here. Losses of bf16 differ by its roundings."""
+    for kernel in "flash", "cudnn":
+        done = runs.run(f"by-{kernel}", runtime__attention=kernel, training__max_steps=3, **GPU)
+        told = "runtime.attention: cudnn has never run on a GPU" in done.stdout + done.stderr
+        assert told == (kernel == "cudnn")
+    flash, cudnn = losses_by_step(runs, "by-flash"), losses_by_step(runs, "by-cudnn")
+    assert flash.keys() == cudnn.keys() and len(flash) == 3
+    for step, values in flash.items():
+        assert cudnn[step].pop() == pytest.approx(values.copy().pop(), rel=BF16)
+
+
+def test_deterministic_cudnn_has_the_same_bits_resumed_or_is_refused(runs):
+    runs.run("cudnn-whole", runtime__attention="cudnn", **FIXED)
+    runs.run("cudnn-cut", "--max-steps", "2", runtime__attention="cudnn", **FIXED)
+    runs.run("cudnn-cut", runtime__attention="cudnn", **FIXED)
+    assert state_hash(runs.checkpoint("cudnn-cut", 4)) == state_hash(runs.checkpoint("cudnn-whole", 4))
+    done = runs.run("cudnn-refused", code=78, runtime__attention="cudnn", training__batch_size=20000, **FIXED)
+    assert "with runtime.deterministic it stores 2.0 GiB for 32768 documents of 128 tokens, more than 1" in error_of(done)
+
+
 @pytest.mark.parametrize("strategy", ["FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD"])
 def test_two_ranks_are_one(runs, strategy):
     """A GPU each; their sums are grouped otherwise, which the CPU's own law of ranks allows for too."""

@@ -47,7 +47,13 @@ TEST(AttentionChoice, KernelsThatDoNotTakeTheModelAreRefused) {
   EXPECT_WMTP_ERROR((attention_options(asking_for(AttentionKernel::flash),
                                        {"frozen model", wide, kBFloat16}, kOneGpu)),
                     ErrorKind::config, "the frozen model's heads have 257 features, more than 256");
+  EXPECT_WMTP_ERROR(
+      (attention_options(asking_for(AttentionKernel::cudnn), {"model", wide, kBFloat16}, kHost)),
+      ErrorKind::config, "runtime.attention: cudnn on a CPU, but it computes on GPUs");
   wide.head_dim = 256;
+  EXPECT_WMTP_ERROR(
+      (attention_options(asking_for(AttentionKernel::cudnn), {"model", wide, kBFloat16}, kOneGpu)),
+      ErrorKind::config, "the GPU plugin was built without cuDNN's frontend");
   EXPECT_NO_THROW(
       attention_options(asking_for(AttentionKernel::flash), {"model", wide, kBFloat16}, kOneGpu));
 }

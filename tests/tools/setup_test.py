@@ -50,11 +50,13 @@ class Setup(unittest.TestCase):
         (self.root / "tests/parity/requirements.txt").write_text(
             "torch==2.11.0\nnvidia_cuda_runtime==13.0\ntiny==1.0\n")
 
-    def pin(self, lines):
-        (self.root / "tools/libtorch.txt").write_text("# [cpu]\n" + "\n".join(lines) + "\n")
+    def pin(self, lines, plugin=()):
+        self.pinned = lines
+        (self.root / "tools/libtorch.txt").write_text("\n".join(["# [cpu]", *lines, "# [plugin]", *plugin]) + "\n")
 
     def start(self, *args):
-        env = {**os.environ, "WMTP_CACHE": str(self.cache), "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.index)}
+        env = {**os.environ, "WMTP_CACHE": str(self.cache), "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.index),
+               "PATH": f"{self.root}:{os.environ['PATH']}"}
         return subprocess.Popen([sys.executable, self.root / "tools/setup", "--no-packages", *args], env=env, text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
@@ -72,6 +74,25 @@ class Setup(unittest.TestCase):
         self.assertTrue((torch.parent / "nvidia/cu13/lib/libcudart.so.13").exists())
         self.assertFalse((torch / "nn").exists())
         self.assertIn("fetching torch", first)
+        shutil.rmtree(self.index)
+        self.assertIn("0.0 MB fetched", self.run_setup()[1])
+
+    def test_headers_for_the_plugin_come_where_nvcc_is_and_nothing_fails_for_want_of_them(self):
+        nvcc = self.root / "nvcc"
+        nvcc.write_text("#!/bin/sh\n")
+        nvcc.chmod(0o755)
+        files = {"include/cudnn_frontend.h": "", "cudnn/big.so": "not needed by a build"}
+        line = make_wheel(self.index, "nvidia_cudnn_frontend", "1.32.0", f"cp3{MINOR}-cp3{MINOR}-manylinux_2_28_x86_64", files)
+        wheel = next(self.index.glob("nvidia_cudnn_frontend-*"))
+        self.pin(self.pinned, [line])
+        wheel.rename(self.root / wheel.name)
+        self.assertIn("runtime.attention: cudnn is refused", self.run_setup()[1])
+        self.run_setup("--print-frontend", code=1)
+        (self.root / wheel.name).rename(wheel)
+        self.run_setup()
+        folder = Path(self.run_setup("--print-frontend")[0])
+        self.assertTrue((folder / "include/cudnn_frontend.h").exists())
+        self.assertFalse((folder / "cudnn").exists())
         shutil.rmtree(self.index)
         self.assertIn("0.0 MB fetched", self.run_setup()[1])
 

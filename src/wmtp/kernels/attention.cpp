@@ -6,6 +6,8 @@
 #include "wmtp/core/error.h"
 #include "wmtp/kernels/attention_aten.h"
 #include "wmtp/kernels/cpu/reference.h"
+#include "wmtp/kernels/packed/attention.h"
+#include "wmtp/kernels/packed/documents.h"
 #include "wmtp/kernels/support/checks.h"
 #include "wmtp/tensor/profile_scope.h"
 
@@ -36,15 +38,18 @@ bool is_for_cudnn(std::int64_t head_dim, const Documents& documents) {
          head_dim >= kSmallestForCudnn && head_dim <= kLargestForCudnn;
 }
 
-AttentionChoice choose(const Tensor& q_NHE, const Documents& documents,
-                       const AttentionOptions& options) {
-  if (options.choice != AttentionChoice::automatic) return options.choice;
+AttentionChoice choose(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v_NGE,
+                       const Documents& documents, const AttentionOptions& options) {
+  const bool asks_for_cudnn = options.choice == AttentionChoice::cudnn && q_NHE.is_cuda();
+  if (options.choice != AttentionChoice::automatic && !asks_for_cudnn) return options.choice;
   if (q_NHE.is_cpu()) return AttentionChoice::flash;
   const std::int64_t head_dim = q_NHE.size(2);
-  if (q_NHE.scalar_type() == kFloat32 || head_dim > kLargestForFlash)
+  if (!asks_for_cudnn && (q_NHE.scalar_type() == kFloat32 || head_dim > kLargestForFlash))
     return AttentionChoice::efficient;
-  const bool cudnn = is_for_cudnn(head_dim, documents) && !options.deterministic;
-  return cudnn ? AttentionChoice::cudnn : AttentionChoice::flash;
+  if (is_for_cudnn(head_dim, documents) && !options.deterministic) return AttentionChoice::cudnn;
+  const bool packed =
+      asks_for_cudnn && takes_packed(q_NHE, k_NGE, v_NGE, documents, options.deterministic);
+  return packed ? AttentionChoice::cudnn_packed : AttentionChoice::flash;
 }
 
 [[noreturn]] void refuse(std::string_view what, const Tensor& tensor) {
@@ -67,11 +72,13 @@ Documents make_documents(std::vector<std::int32_t> start, c10::Device device) {
   for (std::size_t d = 0; d + 1 < start.size(); ++d)
     documents.uniform &= start[d + 1] - start[d] == documents.max_length;
   documents.start = std::move(start);
-  if (!device.is_cpu())
-    documents.start_device =
-        at::from_blob(documents.start.data(), {static_cast<std::int64_t>(documents.start.size())},
-                      at::TensorOptions().dtype(kInt32))
-            .to(device);
+  if (device.is_cpu()) return documents;
+  documents.start_device =
+      at::from_blob(documents.start.data(), {static_cast<std::int64_t>(documents.start.size())},
+                    at::TensorOptions().dtype(kInt32))
+          .to(device);
+  documents.packed = std::make_shared<PackedDocuments>(documents.start_device, documents.max_length,
+                                                       documents.start.back());
   return documents;
 }
 
@@ -79,7 +86,7 @@ AttentionResult attention(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor
                           const Documents& documents, const AttentionOptions& options) {
   const ProfiledOperator operation("wmtp::attention");
   check_attention(ArgChecks("attention", q_NHE), q_NHE, k_NGE, v_NGE, documents);
-  const AttentionChoice choice = choose(q_NHE, documents, options);
+  const AttentionChoice choice = choose(q_NHE, k_NGE, v_NGE, documents, options);
   if (q_NHE.is_cpu()) {
     const bool is_double = is_double_on_cpu("attention", q_NHE);
     if (choice == AttentionChoice::flash) return cpu_attention(q_NHE, k_NGE, v_NGE, documents);

@@ -3,22 +3,28 @@
 // key/value heads, E head features.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "wmtp/tensor/tensor.h"
 
 namespace wmtp::kernels {
 
+class PackedDocuments;  // packed/documents.h
+
 struct Documents {
   std::vector<std::int32_t> start;  // D + 1 cumulative starts, start[0] = 0, start[D] = N
   Tensor start_device;              // the same, int32 on the tensors' device (undefined on CPU)
   std::int32_t max_length = 0;
-  bool uniform = false;  // all documents have max_length tokens
+  bool uniform = false;                     // all documents have max_length tokens
+  std::shared_ptr<PackedDocuments> packed;  // on a GPU
 };
 Documents make_documents(std::vector<std::int32_t> start, c10::Device device);
 
 // efficient: on a GPU fp32 and heads above 256 features, where cuDNN and flash do not compute.
-enum class AttentionChoice { automatic, cudnn, flash, reference, efficient };
+// cudnn, asked for: ATen's for documents of one length, else cudnn_packed (packed/attention.h), and
+// flash for documents that it does not take.
+enum class AttentionChoice { automatic, cudnn, cudnn_packed, flash, reference, efficient };
 inline constexpr std::int64_t kLargestForFlash = 256;  // features of a head, on a GPU
 
 struct AttentionOptions {

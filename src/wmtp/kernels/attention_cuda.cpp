@@ -12,6 +12,7 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/kernels/attention_aten.h"
+#include "wmtp/kernels/packed/attention.h"
 
 namespace wmtp::kernels {
 namespace {
@@ -56,12 +57,6 @@ Tensor gathered(const Tensor& heads_1NHE, std::int64_t num_groups) {
   const std::int64_t share = heads_NHE.size(1) / num_groups;
   return share == 1 ? heads_NHE : heads_NHE.unflatten(1, {num_groups, share}).sum(2);
 }
-
-// What the kernels get: fitted tensors, and the scale of the heads as they were.
-struct GpuHeads {
-  Tensor q_NHE, k_NGE, v_NGE;
-  double scale;
-};
 
 GpuHeads gpu_heads(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v_NGE) {
   return {fitted(q_NHE), fitted(k_NGE), fitted(v_NGE),
@@ -110,13 +105,6 @@ AttentionResult efficient_attention(const GpuHeads& heads, const Documents& docu
       documents.max_length, 0.0, kCausal, true, heads.scale);
   return {out_1NHE.squeeze(0), lse, seed, offset, AttentionChoice::efficient};
 }
-
-// The forward's result and its gradient, as the kernels get them.
-struct GpuOutput {
-  Tensor out_NHE, dout_NHE;
-  const AttentionResult& forward;
-  const Documents& documents;
-};
 
 AttentionGrads cudnn_attention_backward(const GpuHeads& heads, const GpuOutput& output) {
   const Documents& documents = output.documents;
@@ -169,10 +157,11 @@ AttentionResult gpu_attention(AttentionChoice choice, const Tensor& q_NHE, const
                               const Tensor& v_NGE, const Documents& documents) {
   check_grid(q_NHE.size(1), documents);
   const GpuHeads heads = gpu_heads(q_NHE, k_NGE, v_NGE);
-  AttentionResult result = choice == AttentionChoice::efficient
-                               ? efficient_attention(heads, documents)
-                           : choice == AttentionChoice::cudnn ? cudnn_attention(heads, documents)
-                                                              : flash_attention(heads, documents);
+  AttentionResult result =
+      choice == AttentionChoice::efficient      ? efficient_attention(heads, documents)
+      : choice == AttentionChoice::cudnn        ? cudnn_attention(heads, documents)
+      : choice == AttentionChoice::cudnn_packed ? packed_attention(heads, documents)
+                                                : flash_attention(heads, documents);
   result.out_NHE = trimmed(result.out_NHE, q_NHE.size(2)).contiguous();
   return result;
 }
@@ -180,13 +169,14 @@ AttentionResult gpu_attention(AttentionChoice choice, const Tensor& q_NHE, const
 AttentionGrads gpu_attention_backward(const AttentionBackward& args) {
   const GpuHeads heads = gpu_heads(args.q_NHE, args.k_NGE, args.v_NGE);
   const GpuOutput output{fitted(args.forward->out_NHE), fitted(args.dout_NHE), *args.forward,
-                         *args.documents};
+                         *args.documents, args.options.deterministic};
   const DeterministicScope scope(args.options.deterministic);
   const AttentionChoice used = args.forward->used;
   const AttentionGrads grads =
-      used == AttentionChoice::efficient ? efficient_attention_backward(heads, output)
-      : used == AttentionChoice::cudnn   ? cudnn_attention_backward(heads, output)
-                                         : flash_attention_backward(heads, output);
+      used == AttentionChoice::efficient      ? efficient_attention_backward(heads, output)
+      : used == AttentionChoice::cudnn        ? cudnn_attention_backward(heads, output)
+      : used == AttentionChoice::cudnn_packed ? packed_attention_backward(heads, output)
+                                              : flash_attention_backward(heads, output);
   const std::int64_t features = args.q_NHE.size(2);
   return {trimmed(grads.dq_NHE, features), trimmed(grads.dk_NGE, features),
           trimmed(grads.dv_NGE, features)};

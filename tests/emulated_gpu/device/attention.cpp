@@ -4,11 +4,9 @@
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
-#include <algorithm>
-#include <numeric>
-#include <random>
 #include <tuple>
 
+#include "emulated_gpu/device/attention_math.h"
 #include "emulated_gpu/device/memory.h"
 
 namespace wmtp::emulated {
@@ -16,61 +14,6 @@ namespace {
 
 using OptionalTensor = std::optional<Tensor>;
 using OptionalSize = std::optional<c10::SymInt>;
-
-// [h, l, e] of one document; key/value heads as many as query heads.
-struct Heads {
-  Tensor q, k, v;
-};
-
-Tensor probabilities(const Heads& heads, double scale) {
-  const std::int64_t length = heads.q.size(1);
-  const Tensor later = at::ones({length, length}, at::kBool).triu(1);
-  return (at::bmm(heads.q, heads.k.transpose(1, 2)) * scale).masked_fill(later, -INFINITY);
-}
-
-struct Forward {
-  Tensor out, lse;
-};
-Forward attend(const Heads& heads, double scale) {
-  const Tensor scores = probabilities(heads, scale);
-  return {at::bmm(scores.softmax(-1), heads.v), scores.logsumexp(-1)};
-}
-
-// dq = ds k. The real kernels add the parts of it as they come, unless they are asked for an order:
-// so do these, in one that is drawn.
-Tensor dq_in_any_order(const Tensor& ds, const Tensor& k) {
-  static std::mt19937 draw(std::random_device{}());
-  std::vector<std::int64_t> keys(static_cast<std::size_t>(k.size(1)));
-  std::iota(keys.begin(), keys.end(), 0);
-  if (!at::globalContext().deterministicAlgorithms()) std::shuffle(keys.begin(), keys.end(), draw);
-  Tensor dq = at::zeros_like(k);
-  for (const std::int64_t key : keys)
-    dq.addcmul_(ds.slice(2, key, key + 1), k.slice(1, key, key + 1));
-  return dq;
-}
-
-Heads attend_backward(const Heads& heads, const Tensor& lse, const Tensor& out, const Tensor& dout,
-                      double scale) {
-  const Tensor p = (probabilities(heads, scale) - lse.unsqueeze(-1)).exp();
-  const Tensor delta = (dout * out).sum(-1, true);
-  const Tensor ds = p * (at::bmm(dout, heads.v.transpose(1, 2)) - delta) * scale;
-  return {dq_in_any_order(ds, heads.k), at::bmm(ds.transpose(1, 2), heads.q),
-          at::bmm(p.transpose(1, 2), dout)};
-}
-
-// [n, heads, e] -> [heads of q, l, e] in fp32.
-Tensor document(const Tensor& tokens_NHE, std::int64_t first, std::int64_t last,
-                std::int64_t num_heads) {
-  const Tensor wide = tokens_NHE.slice(0, first, last).to(at::kFloat).transpose(0, 1);
-  return wide.repeat_interleave(num_heads / wide.size(0), 0).contiguous();
-}
-
-// The transpose: query heads that share a key/value head are added.
-void write_document(const Tensor& to_NHE, std::int64_t first, const Tensor& heads_HLE) {
-  const std::int64_t groups = to_NHE.size(1), share = heads_HLE.size(0) / groups;
-  to_NHE.slice(0, first, first + heads_HLE.size(1))
-      .copy_(heads_HLE.unflatten(0, {groups, share}).sum(1).transpose(0, 1));
-}
 
 struct Packed {
   Tensor q, k, v;
@@ -132,9 +75,10 @@ Heads packed_backward(const Packed& all, const Forward& forward, const Tensor& d
   for (std::size_t d = 0; d + 1 < all.start.size(); ++d) {
     const std::int64_t first = all.start[d], last = all.start[d + 1];
     if (first == last) continue;
-    const Heads one = attend_backward(all.at(d), forward.lse.slice(1, first, last),
-                                      document(forward.out, first, last, heads),
-                                      document(dout, first, last, heads), all.scale);
+    const Forward there{document(forward.out, first, last, heads),
+                        forward.lse.slice(1, first, last)};
+    const Heads one = attend_backward(all.at(d), there, document(dout, first, last, heads),
+                                      all.scale, at::globalContext().deterministicAlgorithms());
     write_document(grads.q, first, one.q);
     write_document(grads.k, first, one.k);
     write_document(grads.v, first, one.v);

@@ -5,7 +5,7 @@
 
 #include "emulated_gpu/device/communicator.h"
 #include "emulated_gpu/device/memory.h"
-#include "wmtp/kernels/cuda/launchers.h"
+#include "emulated_gpu/device/packed_attention.h"
 #include "wmtp/tensor/cuda_plugin.h"
 
 namespace wmtp::emulated {
@@ -50,13 +50,23 @@ CudaServices services() {
           .release_event = [](void* event) { delete static_cast<Clock::time_point*>(event); }};
 }
 
+const kernels::CudaKernels& all_kernels() {
+  static const kernels::CudaKernels table = [] {
+    kernels::CudaKernels all = kernels::cuda_kernels();
+    all.packed_attention_plan = &plan_packed_attention;
+    all.packed_attention = &packed_attention;
+    return all;
+  }();
+  return table;
+}
+
 }  // namespace
 }  // namespace wmtp::emulated
 
 extern "C" bool wmtp_cuda_plugin(unsigned abi, wmtp::CudaTables* tables) {
   if (abi != wmtp::kCudaPluginAbi) return false;
   tables->services = wmtp::emulated::services();
-  tables->kernels = &wmtp::kernels::cuda_kernels();
+  tables->kernels = &wmtp::emulated::all_kernels();
   tables->nccl_factory = &wmtp::emulated::make_communicator;
   return true;
 }

@@ -86,9 +86,9 @@ void add_runtime_rows(std::vector<Row>& rows) {
       "Same bits on every rerun and resume with the same ranks and device; needs runtime.threads");
   add(rows, WMTP_KEY(runtime.cuda_graphs), "Replay the step as a graph").host().unavailable();
   add(rows, WMTP_KEY(runtime.attention),
-      "Attention kernel; flash on a GPU: bf16 or fp16; reference: CPUs only, slow")
-      .host()
-      .unavailable({"cudnn"});
+      "Attention kernel; flash and cudnn on a GPU: bf16 or fp16; cudnn: GPUs only, never run over "
+      "packed rows; reference: CPUs only, slow")
+      .host();
   add(rows, WMTP_KEY(runtime.loss_chunk_rows), "Rows of logits that exist at once; 0 = auto")
       .host()
       .at_least(0);

@@ -6,6 +6,7 @@
 // weights point to; a gradient sum has its own.
 #pragma once
 #include <cstdint>
+#include <string>
 
 #include "wmtp/kernels/codes/float8_format.h"
 #include "wmtp/kernels/scan_kind.h"
@@ -217,6 +218,9 @@ struct CudaTopK {
   std::int64_t size, share_millionths;
 };
 
+struct PackedAttentionShape;  // packed_attention.h
+struct CudaPackedAttention;
+
 struct CudaKernels {
   int (*rms_norm)(const CudaRmsNorm&, void* stream);
   int (*rms_norm_backward)(const CudaRmsNormBackward&, void* stream);
@@ -243,6 +247,14 @@ struct CudaKernels {
   int (*response_stats)(const CudaResponseStats&, void* stream);
   int (*top_k)(const CudaTopK&, void* stream);
   const char* (*error_text)(int code);
+  // cuDNN's, on ATen's current device; empty in a plugin that was built without cuDNN's frontend.
+  // The first makes the plan of a shape, or finds it, and says what memory it works in:
+  // kNotSupported where cuDNN has none. The second runs it in that memory, which is on a 16-byte
+  // boundary. Both say in `why` what failed.
+  int (*packed_attention_plan)(const PackedAttentionShape&, std::int64_t* workspace_bytes,
+                               std::string* why) = nullptr;
+  int (*packed_attention)(const CudaPackedAttention&, void* workspace, void* stream,
+                          std::string* why) = nullptr;
 };
 
 const CudaKernels& cuda_kernels();  // in the plugin only

@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 #include "wmtp/core/error.h"
+#include "wmtp/core/log.h"
+#include "wmtp/kernels/packed/attention.h"
+#include "wmtp/kernels/packed/documents.h"
+#include "wmtp/tensor/cuda_plugin.h"
 
 namespace wmtp::run {
 namespace {
@@ -24,28 +28,61 @@ AttentionChoice choice_of(AttentionKernel kernel) {
   WMTP_CHECK(false, "no such attention kernel");
 }
 
+// Statistics in the order of the tokens, which the backward reads, are known to these.
+bool reads_packed_statistics(const GpuInfo& gpu) {
+  return gpu.major == 9 || gpu.major == 10;
+}
+
+std::string cudnn_obstacle(const AttendingModel& model, c10::Device device, bool deterministic) {
+  if (!kernels::has_packed_attention()) return "the GPU plugin was built without cuDNN's frontend";
+  const GpuInfo gpu = cuda_tables().services.device_info(device.index());
+  if (!reads_packed_statistics(gpu))
+    return fmt::format("it takes compute capabilities 9.x and 10.x, and {} has {}.{}", gpu.name,
+                       gpu.major, gpu.minor);
+  const kernels::PackedBucket bucket = kernels::packed_bucket(
+      model.num_documents, model.max_length, model.num_documents * model.max_length);
+  const std::int64_t bytes = kernels::packed_score_bytes(bucket, model.config.num_heads);
+  if (deterministic && model.num_documents > 0 && bytes > kernels::kMostPackedScoreBytes)
+    return fmt::format(
+        "with runtime.deterministic it stores {:.1f} GiB for {} documents of {} "
+        "tokens, more than {}",
+        static_cast<double>(bytes) / (std::int64_t{1} << 30), bucket.documents, bucket.length,
+        kernels::kMostPackedScoreBytes >> 30);
+  return "";
+}
+
 // Why the kernel does not take the model; empty where it does.
-std::string obstacle(AttentionKernel kernel, const AttendingModel& model, c10::Device device) {
-  if (device.is_cpu() || kernel == AttentionKernel::automatic) return "";
+std::string obstacle(AttentionKernel kernel, const AttendingModel& model, c10::Device device,
+                     bool deterministic) {
+  if (device.is_cpu()) return kernel == AttentionKernel::cudnn ? "it computes on GPUs only" : "";
+  if (kernel == AttentionKernel::automatic) return "";
   if (kernel == AttentionKernel::reference) return "it has a CPU body only";
   if (model.dtype == kFloat32) return fmt::format("the {} computes in fp32", model.words);
   if (model.config.head_dim > kernels::kLargestForFlash)
     return fmt::format("the {}'s heads have {} features, more than {}", model.words,
                        model.config.head_dim, kernels::kLargestForFlash);
-  return "";
+  return kernel == AttentionKernel::cudnn ? cudnn_obstacle(model, device, deterministic) : "";
 }
 
 }  // namespace
 
 kernels::AttentionOptions attention_options(const config::Runtime& runtime,
                                             const AttendingModel& model, c10::Device device) {
-  const std::string why_not = obstacle(runtime.attention, model, device);
+  const std::string why_not = obstacle(runtime.attention, model, device, runtime.deterministic);
   if (!why_not.empty())
-    throw Error(ErrorKind::config, "model",
-                fmt::format("runtime.attention: {} on a GPU, but {}",
-                            config::name_of(runtime.attention), why_not),
-                "set auto: it takes the fastest kernel that does");
+    throw Error(
+        ErrorKind::config, "model",
+        fmt::format("runtime.attention: {} on a {}, but {}", config::name_of(runtime.attention),
+                    device.is_cpu() ? "CPU" : "GPU", why_not),
+        "set auto: it takes the fastest kernel that does");
   return {choice_of(runtime.attention), runtime.deterministic};
+}
+
+void tell_attention(config::AttentionKernel kernel, c10::Device device) {
+  if (kernel != AttentionKernel::cudnn || !device.is_cuda()) return;
+  log::info("train",
+            "runtime.attention: cudnn has never run on a GPU over documents of different lengths: "
+            "what stands around the library was held to the CPU's numbers by emulation only");
 }
 
 }  // namespace wmtp::run

@@ -14,9 +14,13 @@ struct AttendingModel {
   std::string_view words;
   const model::ModelConfig& config;
   DType dtype = kFloat32;  // compute
+  // Of a micro-batch at most, for what a reproducible backward stores; 0: there is no backward.
+  std::int64_t num_documents = 0, max_length = 0;
 };
 // Error config for a kernel that does not take that model on that device.
 kernels::AttentionOptions attention_options(const config::Runtime& runtime,
                                             const AttendingModel& model, c10::Device device);
+// Says of a kernel that was asked for and has never run on a GPU that it has not.
+void tell_attention(config::AttentionKernel kernel, c10::Device device);
 
 }  // namespace wmtp::run

@@ -1,6 +1,7 @@
 #include "wmtp/run/plan/block_memory.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "wmtp/kernels/linear_cross_entropy.h"
 
@@ -14,8 +15,9 @@ struct Widths {
         q(m.num_heads * m.head_dim),
         qkv(q + 2 * m.num_kv_heads * m.head_dim),
         f(m.ffn_dim),
+        heads(m.num_heads),
         is_grouped(m.num_heads != m.num_kv_heads) {}
-  std::int64_t d, q, qkv, f;
+  std::int64_t d, q, qkv, f, heads;
   bool is_grouped;
 };
 
@@ -76,6 +78,19 @@ std::int64_t feed_forward_backward(const WorkShape& shape, const Widths& w) {
          shape.tokens * dropped;
 }
 
+// What the attention's kernel works in. cuDNN's for documents has sums over keys and rows, and the
+// gradients of grouped key/value heads for every query head, all in fp32, for a number of tokens
+// that is rounded up to a power of two. What it stores besides to be reproducible, up to 1 GiB, is
+// not counted.
+std::int64_t attention_workspace(const WorkShape& shape, const Widths& w) {
+  const std::int64_t c = bytes_of(shape.dtype);
+  if (!shape.on_gpu) return c * w.qkv;
+  if (!shape.packed_cudnn) return 4 * w.q + (w.is_grouped ? 2 * c * w.q : 0);
+  const auto tokens = static_cast<std::uint64_t>(std::max<std::int64_t>(shape.tokens, 1));
+  const auto rounded = static_cast<std::int64_t>(std::bit_ceil(tokens));
+  return rounded * 4 * (w.heads + (w.is_grouped ? 3 : 1) * w.q) / static_cast<std::int64_t>(tokens);
+}
+
 // The attention's backward when the feed-forward's part is gone. The kernel returns gradients of q,
 // k and v; they are copied (CPU), or summed in fp32 and for every query head (GPU), and then lie
 // beside the gradient of the fused projection and of its input.
@@ -86,7 +101,7 @@ std::int64_t attention_backward(const WorkShape& shape, const Widths& w) {
       shape.model, model::Recompute::none, c,
       {shape.reads.qkv, false, false, shape.reads.by_adapters}, float8.on && !float8.light);
   const std::int64_t kept = all - 2 * c * w.f + c * w.q;  // with the output's gradient
-  const std::int64_t inner = shape.on_gpu ? 4 * w.q + (w.is_grouped ? 2 * c * w.q : 0) : c * w.qkv;
+  const std::int64_t inner = attention_workspace(shape, w);
   const std::int64_t dropped = adapts(shape, {"q_proj", "k_proj", "v_proj"}) ? 2 * c * w.d : 0;
   const std::int64_t at_output = shape.tokens * kept + float8.backward(w.q, w.d, false);
   const std::int64_t at_kernel = shape.tokens * (kept + c * w.qkv + inner);

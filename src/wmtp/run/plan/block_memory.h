@@ -31,6 +31,7 @@ struct WorkShape {
   bool on_gpu = false;
   std::optional<model::LoraConfig> lora = {};
   std::int64_t loss_chunk_rows = 0;                     // as TransformerOptions has it
+  bool packed_cudnn = false;                            // attention over documents is cuDNN's
   model::Recompute recompute = model::Recompute::none;  // of the block
   ReadInputs reads = kAllInputs;                        // by the block's backward
   kernels::Float8Recipe float8 = kernels::Float8Recipe::off;

@@ -19,6 +19,7 @@ class PolicyStep {
                .on_gpu = request.on_gpu(),
                .lora = request.lora,
                .loss_chunk_rows = request.loss_chunk_rows,
+               .packed_cudnn = request.packed_cudnn,
                .float8 = request.float8},
         num_trunk_(request.model.num_trunk_blocks()) {
     const std::vector<layout::UnitSpec> specs = planned_units(request);

@@ -93,6 +93,11 @@ parallel::ReadParam complete_fill(const config::Config& config, const models::Mo
   };
 }
 
+// Of a micro-batch.
+std::int64_t sequences(const config::Config& config) {
+  return config.training.batch_size * (config.data_sampling.use_pairwise ? 2 : 1);
+}
+
 MemoryRequest memory_request(const config::Config& config, const RunContext& context,
                              const ModelPlan& plan) {
   const training::AssembleOptions& assemble = plan.assemble;
@@ -108,8 +113,9 @@ MemoryRequest memory_request(const config::Config& config, const RunContext& con
   request.parallel = training::parallel_of(assemble);
   request.recipe = assemble.adamw.recipe;
   request.world = context.world;
-  request.tokens = config.training.batch_size * config.dataset.max_length *
-                   (config.data_sampling.use_pairwise ? 2 : 1);
+  request.tokens = sequences(config) * config.dataset.max_length;
+  request.packed_cudnn =
+      config.runtime.attention == config::AttentionKernel::cudnn && context.device.is_cuda();
   request.micro_batches = config::accumulation_steps(config, context.world);
   request.loss_chunk_rows = config.runtime.loss_chunk_rows;
   return request;
@@ -235,8 +241,15 @@ ModelPlan plan_model(const config::Config& config, const RunContext& context,
   assemble.parallel = parallel_options(config, context);
   assemble.transformer.float8 =
       float8_recipe(config.training.float8, "training.float8", source.config, assemble.parallel);
-  assemble.transformer.attention = attention_options(
-      config.runtime, {"model", source.config, assemble.parallel.param_dtype}, context.device);
+  // The last document of packed ones may be a filler.
+  assemble.transformer.attention =
+      attention_options(config.runtime,
+                        {.words = "model",
+                         .config = source.config,
+                         .dtype = assemble.parallel.param_dtype,
+                         .num_documents = sequences(config) + (config.dataset.packing ? 1 : 0),
+                         .max_length = config.dataset.max_length},
+                        context.device);
   if (context.rank == 0) tell_cpu_precision(config, context.device);
   if (context.rank == 0) tell_groups(assemble.parallel, context.world);
   assemble.groups = param_groups(config);
@@ -248,6 +261,7 @@ ModelPlan plan_model(const config::Config& config, const RunContext& context,
   if (context.rank == 0) tell_quantized(config, context.device, plan);
   if (context.rank == 0) tell_recipe(assemble.adamw.recipe, context.device);
   if (context.rank == 0) tell_float8(config.training.float8);
+  if (context.rank == 0) tell_attention(config.runtime.attention, context.device);
   if (plan.frozen && assemble.parallel.strategy == parallel::Strategy::hybrid_shard)
     plan.frozen->options.shard_group_size = assemble.parallel.shard_group_size;
   choose_memory(config, context, plan);
