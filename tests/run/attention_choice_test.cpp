@@ -1,4 +1,4 @@
-#include "wmtp/run/plan/attention_choice.h"
+#include "wmtp/run/plan/kernels/attention_choice.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
 #include "wmtp/model/presets.h"
-#include "wmtp/run/plan/float8_choice.h"
+#include "wmtp/run/plan/kernels/float8_choice.h"
 #include "wmtp/run/profile/step_profile.h"
 #include "wmtp/run/profile/time_table.h"
 #include "wmtp/storage/atomic_file.h"

@@ -11,8 +11,6 @@
 namespace wmtp::parallel {
 namespace {
 
-constexpr std::int64_t kJoinedAtOnce = std::int64_t{1} << 24;  // numbers of a master in planes
-
 // The matrices of a bucket end to end from its beginning, parts of one joined.
 std::vector<layout::Range> float8_matrices(const layout::BucketPlan& plan) {
   std::vector<layout::Range> matrices;
@@ -35,7 +33,7 @@ std::vector<layout::Range> float8_matrices(const layout::BucketPlan& plan) {
 // visit(part, begin of the part).
 template <class Visit>
 void for_each_part(const Master& master, layout::Range range, Visit visit) {
-  const std::int64_t most = master.lower().defined() ? kJoinedAtOnce : range.size();
+  const std::int64_t most = master.lower().defined() ? Master::kJoinedAtOnce : range.size();
   for (std::int64_t begin = range.begin; begin < range.end; begin += most) {
     const layout::Range part{begin, std::min(begin + most, range.end)};
     visit(master.narrow(part).joined(), part.begin);
@@ -132,11 +130,13 @@ void Float8Weights::quantise(std::size_t u, const Tensor& own) {
   }
 }
 
-Float8Weights::Weights Float8Weights::weights(std::size_t u, const Tensor& bytes) const {
+UnitWeights Float8Weights::weights(std::size_t u, const Tensor& bytes) const {
   const Unit& unit = units_.at(u);
-  return {bytes.narrow(0, 0, unit.matrices.back().end),
-          inverse_A_.narrow(0, unit.first_matrix, static_cast<std::int64_t>(unit.matrices.size())),
-          unit.vectors};
+  const auto matrices = static_cast<std::int64_t>(unit.matrices.size());
+  return {.trained = unit.vectors,
+          .frozen = {},
+          .float8 = bytes.narrow(0, 0, unit.matrices.back().end),
+          .inverse = inverse_A_.narrow(0, unit.first_matrix, matrices)};
 }
 
 std::int64_t Float8Weights::bytes() const {

@@ -12,6 +12,14 @@
 
 namespace wmtp::parallel {
 
+// A unit that is whole.
+struct UnitWeights {
+  Tensor trained, frozen;  // without padding, compute dtype; undefined where the unit has none
+  // Of a unit that is computed with in float8: its matrices (e4m3), and 1 / s of each (fp32).
+  // `trained` is what lies behind them.
+  Tensor float8 = {}, inverse = {};
+};
+
 class Float8Weights {
  public:
   // BORROWS states and group, the ranks of the shards; null where a shard is the whole.
@@ -26,13 +34,8 @@ class Float8Weights {
   // is. STREAM. COLLECTIVE: the first one after masters_changed() reduces the scales of all units.
   void quantise(std::size_t unit, const Tensor& own);
 
-  struct Weights {
-    Tensor matrices;  // e4m3, all of them end to end
-    Tensor inverse;   // 1 / s of each, fp32
-    Tensor vectors;   // what lies behind them, compute dtype
-  };
-  // `bytes`: the gathered buffer.
-  Weights weights(std::size_t unit, const Tensor& bytes) const;
+  // Of the gathered buffer.
+  UnitWeights weights(std::size_t unit, const Tensor& bytes) const;
 
   std::int64_t bytes() const;  // of scales and vectors
 

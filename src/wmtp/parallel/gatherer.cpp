@@ -45,10 +45,8 @@ bool gathers_frozen(const UnitState& state, c10::Device device) {
 
 // Of the compute dtype, also where bytes lie in it.
 std::int64_t buffer_numel(const UnitState& state, c10::Device device) {
-  if (has_float8(state.plan.trained)) {
-    const auto size = static_cast<std::int64_t>(element_bytes(state.compute_dtype));
-    return (state.plan.trained.padded_numel() + size - 1) / size;
-  }
+  const auto size = static_cast<std::int64_t>(element_bytes(state.compute_dtype));
+  if (has_float8(state.plan.trained)) return (state.plan.trained.padded_numel() + size - 1) / size;
   return (state.copy.defined() ? 0 : state.plan.trained.padded_numel()) +
          (gathers_frozen(state, device) ? state.plan.frozen.padded_numel() : 0);
 }
@@ -130,11 +128,7 @@ UnitWeights Gatherer::acquire(UnitId id, bool backward) {
   }
   buffer.trained_work.wait();
   buffer.frozen_work.wait();
-  if (float8_.has(unit)) {
-    const Float8Weights::Weights weights = float8_.weights(unit, bytes_of(unit, buffer));
-    return {front(weights.vectors, weights.vectors.numel()), Tensor(), weights.matrices,
-            weights.inverse};
-  }
+  if (float8_.has(unit)) return float8_.weights(unit, bytes_of(unit, buffer));
   const std::int64_t frozen_at = state.copy.defined() ? 0 : state.plan.trained.padded_numel();
   return {front(state.copy.defined() ? state.copy : buffer.storage, trained),
           gathers_frozen(state, options_.device) ? buffer.storage.narrow(0, frozen_at, frozen)

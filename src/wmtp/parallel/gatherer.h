@@ -20,13 +20,6 @@
 
 namespace wmtp::parallel {
 
-struct UnitWeights {
-  Tensor trained, frozen;  // without padding, compute dtype; undefined where the unit has none
-  // Of a unit that is computed with in float8: its matrices (e4m3), and 1 / s of each. `trained` is
-  // what lies behind them.
-  Tensor float8 = {}, inverse = {};
-};
-
 class Gatherer {
  public:
   // BORROWS states and group, the ranks of the shards; null where a shard is the whole.

@@ -9,7 +9,6 @@ namespace wmtp::parallel {
 namespace {
 
 constexpr DType kLowerPlane = c10::ScalarType::Short;
-constexpr std::int64_t kJoinedAtOnce = std::int64_t{1} << 24;  // 64 MiB
 
 Tensor empty_host(std::int64_t size, DType dtype) {
   return at::empty({size}, at::TensorOptions().dtype(dtype));

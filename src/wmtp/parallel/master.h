@@ -10,6 +10,8 @@ namespace wmtp::parallel {
 
 class Master {
  public:
+  static constexpr std::int64_t kJoinedAtOnce = std::int64_t{1} << 24;  // numbers; 64 MiB
+
   Master() = default;  // nothing is trained
   // Flat; with a lower plane, `values` is the upper one.
   explicit Master(Tensor values, Tensor lower = {})

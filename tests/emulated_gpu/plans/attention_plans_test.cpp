@@ -84,7 +84,7 @@ TEST(AttentionPlans, CudnnTakesEveryBucket) {
     }
 }
 
-// The rules of packed/attention.h and run/plan/attention_choice are the library's.
+// The rules of packed/attention.h and run/plan/kernels/attention_choice are the library's.
 TEST(AttentionPlans, WhatIsRefusedBeforeIsRefusedByCudnnToo) {
   EXPECT_NE(refusal(shape_of(8, 60)), "");
   PackedAttentionShape wide = shape_of(8, 264);

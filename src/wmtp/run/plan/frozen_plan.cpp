@@ -4,8 +4,8 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/models/merged_source.h"
-#include "wmtp/run/plan/attention_choice.h"
 #include "wmtp/run/plan/from_config.h"
+#include "wmtp/run/plan/kernels/attention_choice.h"
 #include "wmtp/tokenizer/tokenizer.h"
 
 namespace wmtp::run {

@@ -8,10 +8,10 @@
 #include "wmtp/model/weight_names.h"
 #include "wmtp/models/lora_settings.h"
 #include "wmtp/models/remote/model_copy.h"
-#include "wmtp/run/plan/attention_choice.h"
 #include "wmtp/run/plan/fit_memory.h"
-#include "wmtp/run/plan/float8_choice.h"
 #include "wmtp/run/plan/from_config.h"
+#include "wmtp/run/plan/kernels/attention_choice.h"
+#include "wmtp/run/plan/kernels/float8_choice.h"
 
 namespace wmtp::run {
 namespace {

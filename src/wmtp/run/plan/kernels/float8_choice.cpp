@@ -1,4 +1,4 @@
-#include "wmtp/run/plan/float8_choice.h"
+#include "wmtp/run/plan/kernels/float8_choice.h"
 
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@ constexpr int kOldestMajor = 9;  // Hopper
 
 // Why such a run cannot be; empty where it can. A GPU that is not here, as in a plan, is taken for
 // one that has such products.
-std::string obstacle(const parallel::ParallelOptions& options) {
+std::string float8_obstacle(const parallel::ParallelOptions& options) {
   if (options.device.is_cpu()) return "needs a GPU of compute capability 9.0 or newer";
   if (cuda_loaded()) {
     const GpuInfo gpu =
@@ -39,7 +39,7 @@ kernels::Float8Recipe float8_recipe(config::Float8 wanted, std::string_view key,
                                     const parallel::ParallelOptions& options) {
   if (wanted == config::Float8::off) return kernels::Float8Recipe::off;
   model::check_float8_sizes(model, key);
-  const std::string why_not = obstacle(options);
+  const std::string why_not = float8_obstacle(options);
   if (!why_not.empty())
     throw Error(ErrorKind::config, "model",
                 fmt::format("{}: {} {}", key, config::name_of(wanted), why_not),
