@@ -90,7 +90,8 @@ def test_choices_stand_side_by_side(plan):
 
 def test_a_sweep_has_all_combinations_with_the_best_first(plan):
     line = plan("--model", "qwen3-0.6b", "--gpu", "h200", "--sweep", "batch_size=1,8", "--sweep", "world_size=1,2",
-                "--sweep", "training.optimizer.precision=fp32,int8", "--sweep", "training.float8=off,rowwise")
+                "--sweep", "training.optimizer.precision=fp32,int8", "--sweep", "distributed.fsdp.param_dtype=bf16,fp32",
+                "--override", "training.float8=rowwise")  # which takes bf16 only
     rows = line["sweep"]
     assert len(rows) == 16 and sum("refused" in row for row in rows) == 8
     speeds = [row["tokens_per_s"] for row in rows if row.get("fits")]
