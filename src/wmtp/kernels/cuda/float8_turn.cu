@@ -7,7 +7,15 @@ namespace {
 
 constexpr int kSide = 4, kTurnThreads = kTile / kSide * (kTile / kSide);
 
-__global__ void __launch_bounds__(kTurnThreads) turn_kernel(const CudaFloat8Turn a) {
+__device__ __forceinline__ std::uint32_t load_word(const std::uint8_t* from, bool packed) {
+  if (packed) return *reinterpret_cast<const std::uint32_t*>(from);
+  std::uint32_t word = 0;
+#pragma unroll
+  for (int i = 0; i < kSide; ++i) word |= static_cast<std::uint32_t>(from[i]) << (8 * i);
+  return word;
+}
+
+__global__ void __launch_bounds__(kTurnThreads) turn_kernel(const CudaFloat8Turn a, bool packed) {
   using TurnedTile = ByteTile<kSide, 4>;
   __shared__ TurnedTile tile;
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.y) * kTile;
@@ -20,8 +28,7 @@ __global__ void __launch_bounds__(kTurnThreads) turn_kernel(const CudaFloat8Turn
     for (int r = 0; r < kSide; ++r) {
       const std::int64_t line = row + down * kSide + r;
       if (line < a.rows)
-        word[r] = *reinterpret_cast<const std::uint32_t*>(a.by_rows + line * a.columns + column +
-                                                          across * kSide);
+        word[r] = load_word(a.by_rows + line * a.columns + column + across * kSide, packed);
     }
 #pragma unroll
   for (int i = 0; i < kSide; ++i) {
@@ -37,10 +44,9 @@ __global__ void __launch_bounds__(kTurnThreads) turn_kernel(const CudaFloat8Turn
 }  // namespace
 
 int launch_float8_turn(const CudaFloat8Turn& a, void* stream) {
-  if (a.rows % kChunk != 0 || a.columns % kChunk != 0 || !aligned(a.by_rows))
-    return cudaErrorInvalidValue;
+  if (a.rows % kChunk != 0 || a.columns % kChunk != 0) return cudaErrorInvalidValue;
   const dim3 grid(float8_tiles(a.columns), float8_tiles(a.rows));
-  turn_kernel<<<grid, kTurnThreads, 0, as_stream(stream)>>>(a);
+  turn_kernel<<<grid, kTurnThreads, 0, as_stream(stream)>>>(a, aligned(a.by_rows));
   return launch_status();
 }
 

@@ -162,7 +162,7 @@ struct CudaFloat8Quantise {
   std::int64_t rows, columns, x_stride, padded_rows;
 };
 
-// REQUIRES multiples of 16 and rows that begin at a multiple of 16 bytes.
+// REQUIRES multiples of 16.
 struct CudaFloat8Turn {
   const std::uint8_t* by_rows;  // [rows, columns]
   std::uint8_t* by_columns;     // [columns, rows]
