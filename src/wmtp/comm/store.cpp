@@ -58,6 +58,14 @@ Store wrap(c10::intrusive_ptr<c10d::Store> store, std::string prefix = {},
       Store::Body{std::move(store), std::move(prefix), std::move(folder), serves}));
 }
 
+// A file store is never destroyed: all its end would do is count itself out in the file, for which
+// it waits five minutes where the folder is gone, and who removes the folder does not know who is
+// still to count. There are a few in a process, and none holds more than the values it has read.
+Store kept_for_good(const Store& store) {
+  c10::raw::intrusive_ptr::incref(store.body().store.get());
+  return store;
+}
+
 }  // namespace
 
 void silence_c10d_log() {
@@ -71,8 +79,9 @@ Store Store::in_process() {
 Store Store::file(const std::filesystem::path& folder) {
   const std::string path = (folder / "store").string();
   // A negative number of workers: the folder's owner removes the file, not whoever closes it last.
-  return guarded("open", path,
-                 [&] { return wrap(c10::make_intrusive<c10d::FileStore>(path, -1), {}, folder); });
+  return guarded("open", path, [&] {
+    return kept_for_good(wrap(c10::make_intrusive<c10d::FileStore>(path, -1), {}, folder));
+  });
 }
 
 Store Store::tcp_client(const std::string& host, int port, Millis timeout) {
@@ -104,7 +113,8 @@ Store Store::prefixed(const std::string& prefix) const {
 
 Store Store::clone() const {
   return guarded("clone", body_->prefix, [&] {
-    return wrap(body_->store->clone(), body_->prefix, body_->folder, body_->serves);
+    const Store copy = wrap(body_->store->clone(), body_->prefix, body_->folder, body_->serves);
+    return body_->folder ? kept_for_good(copy) : copy;
   });
 }
 
