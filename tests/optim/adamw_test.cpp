@@ -25,7 +25,7 @@ struct OneParameter {
   double value() const { return master[0].item<double>(); }
 };
 
-TEST(AdamW, EachUnitIsNamedWhenItsUpdateIsDone) {
+TEST(AdamW, EachUnitIsUpdatedByTheCallOfItsName) {
   const layout::BucketPlan plan{{{"p", {1}}}, 1};
   std::vector<TrainedShard> shards;
   for (const int unit : {4, 0, 7})
@@ -36,7 +36,8 @@ TEST(AdamW, EachUnitIsNamedWhenItsUpdateIsDone) {
   AdamW adamw(shards, {.groups = {{"policy", 0.1, 0.01}}, .group_of = nullptr}, {});
   std::string story;
   adamw.apply({.grad_scale = at::ones({}, at::kDouble), .apply = at::full({}, 1, at::kInt)},
-              [&](UnitId unit) {
+              [&](UnitId unit, const std::function<void()>& update) {
+                update();
                 story += std::to_string(unit.value()) + ":";
                 for (const TrainedShard& shard : shards)
                   story += shard.master[0].item<double>() < 1 ? '+' : '-';

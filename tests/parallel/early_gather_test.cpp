@@ -64,8 +64,8 @@ class EarlyGatherTest : public ::testing::Test {
     for (std::size_t unit = 0; unit < runtime_->states().size(); ++unit) {
       UnitState& state = runtime_->states()[unit];
       if (!state.master.defined()) continue;
-      state.master.values().fill_(value_);
-      runtime_->unit_updated(UnitId(static_cast<int>(unit)));
+      runtime_->update_unit(UnitId(static_cast<int>(unit)),
+                            [&] { state.master.values().fill_(value_); });
       story += (story.empty() ? "u" : " u");
       if (const auto events = group_.take(); !events.empty())
         story += " " + RecordingCommunicator::story(events);

@@ -96,13 +96,16 @@ void OverlapModel::step(const StepParts& parts) {
 }
 
 void OverlapModel::update(const StepParts& parts) {
-  const auto updated = [&](UnitId unit) {
-    if (parts.gathers) runtime_.unit_updated(unit);
+  const auto update_unit = [&](UnitId unit, const std::function<void()>& update) {
+    if (parts.gathers)
+      runtime_.update_unit(unit, update);
+    else
+      update();
   };
   if (parts.gathers) runtime_.begin_update();
   if (parts.computes)
-    return optimizer_.apply({.grad_scale = grad_scale_, .apply = apply_}, updated);
-  for (int unit = 0; unit <= shape_.units; ++unit) updated(UnitId(unit));
+    return optimizer_.apply({.grad_scale = grad_scale_, .apply = apply_}, update_unit);
+  for (int unit = 0; unit <= shape_.units; ++unit) update_unit(UnitId(unit), [] {});
 }
 
 void OverlapModel::gather_root() {

@@ -49,19 +49,26 @@ AdamW::AdamW(std::vector<TrainedShard> shards, ParamGroups groups, const AdamWSe
       at::zeros({}, shards_.front().master.options().dtype(at::kLong).pinned_memory(false));
 }
 
-void AdamW::apply(const UpdateControl& control, const std::function<void(UnitId)>& updated) {
-  UpdateControl here = control;
+// The count of steps is a new tensor each time: updates on another stream still read the old one.
+void AdamW::apply(const UpdateControl& control, const UpdateUnit& update_unit) {
   const c10::Device device = applied_steps_.device();
-  here.grad_scale = control.grad_scale.to(device);
-  here.apply = control.apply.to(device);
+  in_use_ = control;
+  in_use_.grad_scale = control.grad_scale.to(device);
+  in_use_.apply = control.apply.to(device);
+  steps_in_use_ = applied_steps_;
   for (std::size_t i = 0; i < shards_.size(); ++i) {
-    for (const GroupRange& range : ranges_[i]) update(i, range, here);
-    if (updated) updated(shards_[i].unit);
+    const auto update_shard = [&] {
+      for (const GroupRange& range : ranges_[i]) update(i, range);
+    };
+    if (update_unit)
+      update_unit(shards_[i].unit, update_shard);
+    else
+      update_shard();
   }
-  applied_steps_.add_(here.apply.to(at::kLong));
+  applied_steps_ = steps_in_use_.add(in_use_.apply.to(at::kLong));
 }
 
-void AdamW::update(std::size_t index, const GroupRange& range, const UpdateControl& control) {
+void AdamW::update(std::size_t index, const GroupRange& range) {
   const TrainedShard& shard = shards_[index];
   const GroupSettings& group = groups_.groups.at(range.group);
   auto part = [&](const Tensor& flat) {
@@ -77,15 +84,15 @@ void AdamW::update(std::size_t index, const GroupRange& range, const UpdateContr
                   .exp_avg_scales = first.scales,
                   .exp_avg_sq_scales = second.scales,
                   .compute_copy = part(shard.compute_copy),
-                  .learning_rate = std::max(group.learning_rate * control.schedule_factor,
-                                            control.min_learning_rate),
+                  .learning_rate = std::max(group.learning_rate * in_use_.schedule_factor,
+                                            in_use_.min_learning_rate),
                   .beta1 = settings_.beta1,
                   .beta2 = settings_.beta2,
                   .eps = settings_.eps,
                   .weight_decay = range.decays ? group.weight_decay : 0,
-                  .grad_scale = control.grad_scale,
-                  .applied_steps = applied_steps_,
-                  .apply = control.apply,
+                  .grad_scale = in_use_.grad_scale,
+                  .applied_steps = steps_in_use_,
+                  .apply = in_use_.apply,
                   .rounding = {.seed = settings_.rounding_seed,
                                .stream = streams_[index],
                                .first_element =

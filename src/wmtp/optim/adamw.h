@@ -45,15 +45,18 @@ class AdamW {
  public:
   AdamW(std::vector<TrainedShard> shards, ParamGroups groups, const AdamWSettings& settings);
 
-  // In the order of the shards. `updated` hears of each one whose update is enqueued.
+  // Calls `update`, which enqueues the unit's update on the current STREAM.
+  using UpdateUnit = std::function<void(UnitId, const std::function<void()>& update)>;
+  // In the order of the shards, each through `update_unit`, which may take another stream. What the
+  // updates read of the step stays until the next apply(); by then they must have ended.
   // Shards in host memory (cpu_offload): BLOCKS for the device's verdict, then updates on the CPU.
-  void apply(const UpdateControl& control, const std::function<void(UnitId)>& updated = {});
+  void apply(const UpdateControl& control, const UpdateUnit& update_unit = {});
   const Tensor& applied_steps() const { return applied_steps_; }         // 0-d int64 on the device
   const std::vector<ShardMoments>& moments() const { return moments_; }  // by shard
   std::int64_t state_bytes() const;                                      // of the moments
 
  private:
-  void update(std::size_t shard, const GroupRange& range, const UpdateControl& control);
+  void update(std::size_t shard, const GroupRange& range);
 
   std::vector<TrainedShard> shards_;
   ParamGroups groups_;
@@ -62,6 +65,8 @@ class AdamW {
   std::vector<ShardMoments> moments_;
   std::vector<std::uint64_t> streams_;  // of each shard's rounding, the same for all ranks
   Tensor applied_steps_;
+  UpdateControl in_use_;  // by the last apply(), with the number of steps before it
+  Tensor steps_in_use_;
 };
 
 }  // namespace wmtp::optim

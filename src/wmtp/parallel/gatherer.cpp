@@ -27,6 +27,10 @@
 // is what begin_update() and invalidate() wait for. Whether another pass comes in between
 // (validation, a sample) does not matter: it finds the weights of the next step, and may take the
 // slots of what it does not need itself, after the gather into them has ended.
+//
+// On a GPU updates run on a second stream (pending_updates.h), and the current stream waits for a
+// unit's own where it is about to read the unit: in acquire(), which may hand out a master as it
+// lies, and before a gather, which begins behind what the current stream has been given.
 
 namespace wmtp::parallel {
 namespace {
@@ -54,8 +58,12 @@ std::int64_t buffer_numel(const UnitState& state, c10::Device device) {
 }  // namespace
 
 Gatherer::Gatherer(const std::vector<UnitState>& states, const ParallelOptions& options,
-                   comm::Communicator* group)
-    : states_(states), options_(options), group_(group), float8_(states, options, group) {
+                   PendingUpdates& updates, comm::Communicator* group)
+    : states_(states),
+      options_(options),
+      pending_(updates),
+      group_(group),
+      float8_(states, options, group) {
   std::int64_t slot_numel = 0;
   for (std::size_t u = 0; u < states_.size(); ++u) {
     if (aliases(u)) continue;
@@ -104,6 +112,7 @@ void Gatherer::begin_pass(int kind) {
 UnitWeights Gatherer::acquire(UnitId id, bool backward) {
   const auto unit = static_cast<std::size_t>(id.value());
   const UnitState& state = states_.at(unit);
+  pending_.wait_for(id);
   const std::int64_t trained = state.plan.trained.numel(), frozen = state.plan.frozen.numel();
   auto front = [](const Tensor& flat, std::int64_t size) {
     return size > 0 ? flat.narrow(0, 0, size) : Tensor();
@@ -235,12 +244,14 @@ void Gatherer::fetch(std::size_t unit, Buffer& buffer) {
   drop(buffer);
   buffer.holds = static_cast<int>(unit);
   if (float8_.has(unit)) {
+    pending_.wait_for_all();  // the first of a step takes the scales of all units
     // As bytes: a backend has no name for numbers of 8 bits.
     buffer.trained_work =
         gather(state, {state.plan.trained, Tensor()}, bytes_of(unit, buffer).view(at::kByte),
                [&](const Tensor& own) { float8_.quantise(unit, own.view(at::kFloat8_e4m3fn)); });
     return;
   }
+  pending_.wait_for(UnitId(static_cast<int>(unit)));
   std::int64_t at = 0;
   const auto take = [&](const layout::BucketPlan& plan) {
     const std::int64_t begin = std::exchange(at, at + plan.padded_numel());

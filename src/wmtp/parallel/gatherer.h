@@ -16,15 +16,16 @@
 #include "wmtp/comm/communicator.h"
 #include "wmtp/core/strong_ids.h"
 #include "wmtp/parallel/float8_weights.h"
+#include "wmtp/parallel/pending_updates.h"
 #include "wmtp/parallel/unit_state.h"
 
 namespace wmtp::parallel {
 
 class Gatherer {
  public:
-  // BORROWS states and group, the ranks of the shards; null where a shard is the whole.
+  // BORROWS states, updates and group, the ranks of the shards; null where a shard is the whole.
   Gatherer(const std::vector<UnitState>& states, const ParallelOptions& options,
-           comm::Communicator* group);
+           PendingUpdates& updates, comm::Communicator* group);
 
   // A pass over the model begins (a micro-batch: kind 0; a validation batch). Passes of one kind
   // acquire alike.
@@ -72,6 +73,7 @@ class Gatherer {
 
   const std::vector<UnitState>& states_;
   ParallelOptions options_;
+  PendingUpdates& pending_;
   comm::Communicator* group_;
   std::vector<Buffer> slots_;
   std::map<std::size_t, Buffer> kept_;

@@ -39,7 +39,8 @@ Reducer::Reducer(std::vector<UnitState>& states, const ParallelOptions& options,
       options_(options),
       groups_(groups),
       reduced_(states.size()),
-      opened_(states.size()) {
+      opened_(states.size()),
+      told_(states.size()) {
   if (alone() && adds_in_place()) return;
   const auto tensor_options =
       at::TensorOptions().dtype(options_.reduce_dtype).device(options_.device);
@@ -65,6 +66,7 @@ Reducer::Reducer(std::vector<UnitState>& states, const ParallelOptions& options,
 void Reducer::begin_step() {
   std::fill(reduced_.begin(), reduced_.end(), false);
   std::fill(opened_.begin(), opened_.end(), false);
+  std::fill(told_.begin(), told_.end(), false);
 }
 
 Reducer::Slot& Reducer::slot_of(std::size_t unit) {
@@ -104,7 +106,10 @@ OpenGrad Reducer::open(UnitId id) {
 void Reducer::close(UnitId id) {
   const auto unit = static_cast<std::size_t>(id.value());
   if (!states_.at(unit).grad.defined()) return;
-  if (alone() && adds_in_place()) return;
+  if (alone() && adds_in_place()) {
+    if (last_) complete(unit);
+    return;
+  }
   const bool accumulates_here = adds_in_place() || options_.no_sync;
   if (accumulates_here && !last_) return;
   Slot& slot = slot_of(unit);
@@ -143,6 +148,7 @@ void Reducer::finish_reduction(Slot& slot) {
     cross(unit, slot.reduced);
   else
     bring_home(unit, slot.reduced);
+  if (!crosses() && slot.last) complete(unit);
   slot.unit = -1;
   slot.reduced = Tensor();
 }
@@ -178,8 +184,16 @@ void Reducer::finish_crossing(Crossing& crossing) {
   crossing.work.wait();
   if (crossing.shard.data_ptr() != grad.data_ptr())
     grad.copy_(crossing.shard, /*non_blocking=*/options_.offloads());
+  complete(static_cast<std::size_t>(crossing.unit));
   crossing.unit = -1;
   crossing.shard = Tensor();
+}
+
+// What is on its way to the host is complete when finish() has waited for it.
+void Reducer::complete(std::size_t unit) {
+  if (!complete_ || options_.offloads() || told_[unit]) return;
+  told_[unit] = true;
+  complete_(UnitId(static_cast<int>(unit)));
 }
 
 void Reducer::finish() {
@@ -190,6 +204,8 @@ void Reducer::finish() {
   for (std::size_t unit = 0; unit < states_.size(); ++unit)
     if (states_[unit].grad.defined() && !opened_[unit]) grad_in_memory(unit).zero_();
   if (options_.offloads()) cuda_tables().services.synchronize();
+  for (std::size_t unit = 0; complete_ && unit < states_.size(); ++unit)
+    if (opened_[unit] && !told_[unit]) complete_(UnitId(static_cast<int>(unit)));
 }
 
 void Reducer::updated(UnitId id) {

@@ -7,6 +7,7 @@
 // ranks close the same units in the same order.
 #pragma once
 #include <array>
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -26,10 +27,15 @@ struct OpenGrad {
 
 class Reducer {
  public:
+  // Hears of each unit that was opened in a step, once: the step's gradient is all in
+  // UnitState::grad, in the order of the current STREAM.
+  using Complete = std::function<void(UnitId)>;
+
   // BORROWS states and groups.
   Reducer(std::vector<UnitState>& states, const ParallelOptions& options,
           const comm::ShardGroups& groups);
 
+  void tell_complete(Complete complete) { complete_ = std::move(complete); }
   void begin_step();
   // `last`: no further micro-batch of this step follows.
   void begin_micro_batch(bool last) { last_ = last; }
@@ -72,6 +78,7 @@ class Reducer {
   void bring_home(std::size_t unit, const Tensor& reduced);
   void cross(std::size_t unit, const Tensor& reduced);
   void finish_crossing(Crossing& crossing);
+  void complete(std::size_t unit);
 
   std::vector<UnitState>& states_;
   ParallelOptions options_;
@@ -81,6 +88,8 @@ class Reducer {
   std::map<std::size_t, std::size_t> open_;  // unit -> slot in turn
   std::vector<bool> reduced_;  // this step's gradient of the unit has had its first part
   std::vector<bool> opened_;   // in this step
+  std::vector<bool> told_;     // that it is complete
+  Complete complete_ = {};
   std::size_t turn_ = 0;
   std::array<Crossing, 2> crossings_;  // in turn
   std::size_t crossing_turn_ = 0;

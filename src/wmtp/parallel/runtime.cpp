@@ -11,10 +11,12 @@ Runtime::Runtime(const std::vector<layout::UnitSpec>& units, const ParallelOptio
       placement_(placement_of(options, groups.reduce->rank(), groups.reduce->world())),
       groups_(sharding_groups(groups, placement_)),
       states_(make_unit_states(units, options, placement_)),
-      gatherer_(states_, options_, groups_.gather),
+      pending_(options_, states_.size(), [this](UnitId unit) { reducer_.updated(unit); }),
+      gatherer_(states_, options_, pending_, groups_.gather),
       reducer_(states_, options_, groups_) {}
 
 void Runtime::fill(const ReadParam& values, const ReadNf4& stored) {
+  settle();
   gatherer_.invalidate();  // first: a gather under way may still read the masters
   fill_unit_states(states_, options_, placement_,
                    {values, stored, options_.shards_frozen() ? groups_.gather : nullptr});
@@ -42,7 +44,7 @@ std::int64_t Runtime::state_bytes() const {
 
 void Runtime::gather_full(const Take& take) {
   if (placement_.replica() != 0) return;
-  for (const UnitState& state : states_) {
+  for (const UnitState& state : states()) {
     if (state.master.defined()) gather_bucket(state.plan.trained, state.master.joined(), take);
     if (state.frozen.defined()) gather_bucket(state.plan.frozen, state.frozen, take);
     if (!state.quantized) continue;

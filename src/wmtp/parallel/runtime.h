@@ -8,6 +8,7 @@
 #include "wmtp/comm/communicator.h"
 #include "wmtp/parallel/gatherer.h"
 #include "wmtp/parallel/groups.h"
+#include "wmtp/parallel/pending_updates.h"
 #include "wmtp/parallel/reducer.h"
 #include "wmtp/parallel/unit_state.h"
 
@@ -17,6 +18,8 @@ class Runtime {
  public:
   Runtime(const std::vector<layout::UnitSpec>& units, const ParallelOptions& options,
           const Groups& groups);
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
 
   // Sharded initialisation: only ranges this rank owns are asked for. `stored`: what the source
   // holds in NF4 already, which quantised parameters keep as it is. COLLECTIVE where those are
@@ -30,22 +33,44 @@ class Runtime {
 
   UnitWeights acquire(UnitId unit, bool backward) { return gatherer_.acquire(unit, backward); }
   void release(UnitId unit) { gatherer_.release(unit); }
-  OpenGrad open_grad(UnitId unit) { return reducer_.open(unit); }
+  OpenGrad open_grad(UnitId unit) {
+    pending_.wait_for(unit);  // its last gradient may still be read
+    return reducer_.open(unit);
+  }
   void close_grad(UnitId unit) { reducer_.close(unit); }
   // All gradients of the step are home: states()[u].grad.
   void finish_grads() { reducer_.finish(); }
-  // Before the optimizer changes the masters, and after each unit's update: the first gathers of
-  // the next step start behind the other updates, and a gradient's memory may go.
-  void begin_update() { gatherer_.begin_update(); }
-  void unit_updated(UnitId unit) {
-    gatherer_.updated(unit);
-    reducer_.updated(unit);
+  // `complete` hears of each unit's gradient as soon as it is (Reducer::Complete).
+  void tell_complete(Reducer::Complete complete) { reducer_.tell_complete(std::move(complete)); }
+  // Before the optimizer changes the masters, and each unit's update (pending_updates.h): it runs
+  // beside what follows, the first gathers of the next step start behind their own, and a
+  // gradient's memory goes when it was read.
+  void begin_update() {
+    pending_.wait_for_all();
+    gatherer_.begin_update();
   }
+  void update_unit(UnitId unit, const std::function<void()>& update) {
+    pending_.run(unit, update);
+    gatherer_.updated(unit);
+  }
+  // The current STREAM goes on behind all updates: to be called before the masters or the
+  // optimizer's state are read other than through acquire(). states() does it too.
+  void settle() const { pending_.wait_for_all(); }
   // To be called after the masters were changed in another way.
   void weights_changed() { gatherer_.invalidate(); }
 
-  std::vector<UnitState>& states() { return states_; }
-  const std::vector<UnitState>& states() const { return states_; }
+  std::vector<UnitState>& states() {
+    settle();
+    return states_;
+  }
+  const std::vector<UnitState>& states() const {
+    settle();
+    return states_;
+  }
+  // Of one unit's shard, as it is by now: no update is waited for.
+  const Tensor& grad(UnitId unit) const {
+    return states_.at(static_cast<std::size_t>(unit.value())).grad;
+  }
   const ParallelOptions& options() const { return options_; }
   const Placement& placement() const { return placement_; }
   // Which of the ranks' copies counts once in a sum over ranks: all shards of the first replica.
@@ -66,6 +91,7 @@ class Runtime {
   Placement placement_;
   comm::ShardGroups groups_;
   std::vector<UnitState> states_;
+  mutable PendingUpdates pending_;
   Gatherer gatherer_;
   Reducer reducer_;
 };

@@ -43,7 +43,10 @@ class TrainableModel {
   parallel::Runtime& runtime() { return runtime_; }
   model::Transformer& transformer() { return *transformer_; }
   model::Transformer& reader() { return *reader_; }  // the same weights, without gradients
-  optim::AdamW& optimizer() { return *optimizer_; }
+  optim::AdamW& optimizer() {
+    runtime_.settle();  // its state is about to be looked at
+    return *optimizer_;
+  }
   ValuePath* read_value() { return read_value_.get(); }  // null: no value head
   Objective& objective() { return *objective_; }
   Step& step() { return *step_; }

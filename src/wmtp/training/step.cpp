@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "wmtp/core/failpoint.h"
-#include "wmtp/kernels/grad_norm.h"
 #include "wmtp/optim/clip.h"
 #include "wmtp/tensor/profile_scope.h"
 
@@ -20,6 +19,7 @@ Step::Step(parallel::Runtime& runtime, Objective& objective, optim::AdamW& optim
       optimizer_(optimizer),
       reduce_(reduce),
       options_(options),
+      norms_(runtime),
       layout_(reduce.world()) {
   layout_.add("squared_norm");  // of the gradient, loss scale included
   layout_.add("bad");           // signals that are not finite
@@ -38,6 +38,7 @@ PendingResult Step::run(const StepInput& input, const StopSaveFlags& asked) {
   StepFacts facts = input.facts;
   if (options_.loss_scale) facts.loss_scale = options_.loss_scale->value().clone();
   failpoint::pass("step.begin");
+  norms_.begin_step();
   runtime_.begin_step();
   objective_.begin_step(facts, input.micro_batches);
   for (std::size_t i = 0; i < input.micro_batches.size(); ++i) {
@@ -84,7 +85,9 @@ void Step::update(const StepInput& input, const StepFacts& facts, const Totals& 
                     .apply = apply,
                     .schedule_factor = input.schedule_factor,
                     .min_learning_rate = input.min_learning_rate},
-                   [this](UnitId unit) { runtime_.unit_updated(unit); });
+                   [this](UnitId unit, const std::function<void()>& update_shard) {
+                     runtime_.update_unit(unit, update_shard);
+                   });
   if (!options_.loss_scale) return;
   const Tensor others_finite = totals.finite_but("squared_norm");
   options_.loss_scale->update(others_finite.logical_and(at::isfinite(scaled_norm2).logical_not()),
@@ -96,14 +99,8 @@ void Step::finish_gradients(Totals& totals) {
     const ProfileScope scope("finish gradients");
     runtime_.finish_grads();
   }
-  const ProfileScope scope("gradient norm");
   if (!runtime_.counts_once()) return;
-  const Tensor sum = totals["squared_norm"].select(0, 0);
-  const bool on_host = runtime_.options().offloads();  // then the gradients are there too
-  const Tensor norm2 = on_host ? at::zeros({}, at::kDouble) : sum;
-  for (const parallel::UnitState& state : runtime_.states())
-    if (state.grad.defined()) kernels::add_squared_norm(state.grad, norm2);
-  if (on_host) sum.copy_(norm2);
+  totals["squared_norm"].select(0, 0).copy_(norms_.total());
 }
 
 StepResult PendingResult::read() const {

@@ -9,6 +9,7 @@
 #include "wmtp/optim/adamw.h"
 #include "wmtp/optim/loss_scale.h"
 #include "wmtp/parallel/runtime.h"
+#include "wmtp/training/grad_norms.h"
 #include "wmtp/training/objective.h"
 
 namespace wmtp::training {
@@ -87,6 +88,7 @@ class Step {
   optim::AdamW& optimizer_;
   comm::Communicator& reduce_;
   StepOptions options_;
+  GradNorms norms_;
   TotalsLayout layout_;
 };
 

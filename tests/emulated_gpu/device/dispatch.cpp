@@ -4,9 +4,11 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "emulated_gpu/device/memory.h"
+#include "emulated_gpu/device/streams.h"
 
 namespace wmtp::emulated {
 namespace {
@@ -91,7 +93,18 @@ void poison_fresh(const c10::OperatorHandle& op, const Stack& stack) {
   poison(storage.mutable_data(), storage.nbytes());
 }
 
+// Neither a new tensor nor a view reads what is in memory.
+bool reads_memory(const c10::OperatorHandle& op) {
+  const std::string& name = op.schema().name();
+  if (name == "aten::empty" || name == "aten::empty_strided") return false;
+  const std::vector<c10::Argument>& returns = op.schema().returns();
+  return !std::ranges::all_of(returns, [](const c10::Argument& returned) {
+    return returned.alias_info() != nullptr && !returned.alias_info()->isWrite();
+  });
+}
+
 void run_on_host(const c10::OperatorHandle& op, Stack* stack) {
+  if (reads_memory(op)) do_all(current_stream());  // operators do not wait in a stream themselves
   Call call;
   const std::size_t num_arguments = op.schema().arguments().size();
   for (std::size_t i = stack->size() - num_arguments; i < stack->size(); ++i)

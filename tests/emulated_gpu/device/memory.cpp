@@ -1,4 +1,5 @@
 #include "emulated_gpu/device/memory.h"
+#include "emulated_gpu/device/streams.h"
 
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/Storage.h>
@@ -9,6 +10,11 @@
 #include <mutex>
 
 namespace wmtp::emulated {
+
+void poison(void* data, std::size_t bytes) {
+  if (bytes > 0) std::memset(data, 0xff, bytes);
+}
+
 namespace {
 
 struct Figures {
@@ -37,21 +43,34 @@ void count(std::int64_t bytes) {
 struct Keeper {
   c10::Storage storage;
   c10::DataPtr data;
-  std::int64_t counted_bytes = 0;
+  std::size_t gpu_bytes = 0;  // 0: a twin's, which nobody counts
+  cudaStream_t stream = current_stream();
 };
 
+// Whoever reads it from now on has missed a wait.
+void forget(Keeper* kept) {
+  if (kept->data)
+    poison(kept->data.get(), kept->gpu_bytes);
+  else if (kept->storage.use_count() == 1)
+    poison(kept->storage.mutable_data(), kept->gpu_bytes);
+  delete kept;
+}
+
+// As the real allocator does it: memory is free for others when the stream that took it has come to
+// this point, and no other stream is asked.
 void release(void* keeper) {
   auto* const kept = static_cast<Keeper*>(keeper);
-  if (kept->counted_bytes != 0) count(-kept->counted_bytes);
-  delete kept;
+  if (kept->gpu_bytes == 0) return delete kept;
+  count(-counted(kept->gpu_bytes));
+  give(kept->stream, [kept] { forget(kept); });
 }
 
 // For memory that a tensor of the GPU gets a second time.
 class GpuAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
-    auto* const keeper = new Keeper{{}, c10::GetCPUAllocator()->allocate(bytes), counted(bytes)};
-    count(keeper->counted_bytes);
+    auto* const keeper = new Keeper{{}, c10::GetCPUAllocator()->allocate(bytes), bytes};
+    count(counted(bytes));
     void* const data = keeper->data.get();
     poison(data, bytes);
     return {data, keeper, &release, gpu()};
@@ -61,9 +80,9 @@ class GpuAllocator final : public c10::Allocator {
   }
 };
 
-c10::Storage renamed(const c10::Storage& storage, c10::Device device, std::int64_t counted_bytes) {
+c10::Storage renamed(const c10::Storage& storage, c10::Device device, std::size_t gpu_bytes) {
   static GpuAllocator allocator;
-  auto* const keeper = new Keeper{storage, {}, counted_bytes};
+  auto* const keeper = new Keeper{storage, {}, gpu_bytes};
   c10::DataPtr data(const_cast<void*>(storage.data()), keeper, &release, device);
   return c10::Storage(c10::Storage::use_byte_size_t{}, storage.nbytes(), std::move(data),
                       device.is_cuda() ? &allocator : c10::GetCPUAllocator(), /*resizable=*/true);
@@ -79,10 +98,6 @@ Tensor tensor_over(c10::Storage storage, c10::DispatchKey key, const Tensor& ext
 
 }  // namespace
 
-void poison(void* data, std::size_t bytes) {
-  if (bytes > 0) std::memset(data, 0xff, bytes);
-}
-
 Tensor host_twin(const Tensor& on_gpu) {
   return tensor_over(renamed(on_gpu.storage(), c10::Device(c10::DeviceType::CPU), 0),
                      c10::DispatchKey::CPU, on_gpu);
@@ -97,16 +112,16 @@ Tensor gpu_view(const c10::Storage& storage, const Tensor& like) {
 }
 
 Tensor adopt(const Tensor& host) {
-  const std::int64_t bytes = counted(host.storage().nbytes());
-  count(bytes);
+  const std::size_t bytes = host.storage().nbytes();
+  count(counted(bytes));
   return tensor_over(renamed(host.storage(), gpu(), bytes), c10::DispatchKey::CUDA, host);
 }
 
 void follow(const Tensor& on_gpu, const Tensor& host) {
   c10::StorageImpl& storage = *on_gpu.storage().unsafeGetStorageImpl();
   if (host.storage().data() != storage.data()) {
-    const std::int64_t bytes = counted(host.storage().nbytes());
-    count(bytes);
+    const std::size_t bytes = host.storage().nbytes();
+    count(counted(bytes));
     auto* const keeper = new Keeper{host.storage(), {}, bytes};
     storage.set_data_ptr_noswap({host.storage().mutable_data(), keeper, &release, gpu()});
     storage.set_nbytes(host.storage().nbytes());

@@ -6,6 +6,7 @@
 #include "emulated_gpu/device/communicator.h"
 #include "emulated_gpu/device/memory.h"
 #include "emulated_gpu/device/packed_attention.h"
+#include "emulated_gpu/device/streams.h"
 #include "wmtp/tensor/cuda_plugin.h"
 
 namespace wmtp::emulated {
@@ -35,8 +36,8 @@ CudaServices services() {
   return {.device_count = device_count,
           .device_info = device_info,
           .set_device = [](int) {},
-          .current_stream = []() -> void* { return nullptr; },
-          .synchronize = [] {},
+          .current_stream = []() -> void* { return current_stream(); },
+          .synchronize = [] { do_all(); },
           .memory = [](int) { return memory_figures(); },
           .reset_peak_memory = [](int) { reset_peak(); },
           .versions = versions,

@@ -1,13 +1,25 @@
-// What LibTorch asks of a CUDA runtime: the current device, streams (one, on which everything is
-// done at once) and pinned memory (any host memory is).
+// What LibTorch asks of a CUDA runtime: the current device, streams and events
+// (kernels/runtime/streams.h) and pinned memory (any host memory is).
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include <atomic>
+#include <utility>
+
 #include "emulated_gpu/device/memory.h"
+#include "emulated_gpu/device/streams.h"
 
 namespace wmtp::emulated {
 namespace {
+
+thread_local c10::StreamId current = 0;
+
+// A point of a stream.
+struct EmulatedEvent {
+  cudaStream_t stream = nullptr;
+  std::size_t num_given = 0;
+};
 
 struct EmulatedGuard final : c10::impl::DeviceGuardImplInterface {
   static constexpr c10::DeviceType static_type = c10::DeviceType::CUDA;
@@ -18,13 +30,38 @@ struct EmulatedGuard final : c10::impl::DeviceGuardImplInterface {
   void setDevice(c10::Device) const override {}
   void uncheckedSetDevice(c10::Device) const noexcept override {}
   c10::Stream getStream(c10::Device) const noexcept override {
-    return c10::Stream(c10::Stream::DEFAULT, gpu());
+    return c10::Stream(c10::Stream::UNSAFE, gpu(), current);
   }
-  c10::Stream exchangeStream(c10::Stream stream) const noexcept override { return stream; }
+  c10::Stream getStreamFromGlobalPool(c10::Device, bool) const override {
+    static std::atomic<c10::StreamId> last = 0;
+    return c10::Stream(c10::Stream::UNSAFE, gpu(), ++last);
+  }
+  c10::Stream exchangeStream(c10::Stream stream) const noexcept override {
+    return c10::Stream(c10::Stream::UNSAFE, gpu(), std::exchange(current, stream.id()));
+  }
+  void record(void** event, const c10::Stream& stream, c10::DeviceIndex,
+              c10::EventFlag) const override {
+    if (*event == nullptr) *event = new EmulatedEvent;
+    const cudaStream_t recorded = stream_of(stream.id());
+    *static_cast<EmulatedEvent*>(*event) = {recorded, num_given(recorded)};
+  }
+  // At once, also where the stream that waits puts off its work.
+  void block(void* event, const c10::Stream&) const override {
+    if (event == nullptr) return;
+    const auto& point = *static_cast<EmulatedEvent*>(event);
+    do_until(point.stream, point.num_given);
+  }
+  void destroyEvent(void* event, c10::DeviceIndex) const noexcept override {
+    delete static_cast<EmulatedEvent*>(event);
+  }
   c10::DeviceIndex deviceCount() const noexcept override { return 1; }
 };
 
 }  // namespace
+
+cudaStream_t current_stream() {
+  return stream_of(current);
+}
 
 // The name by which LibTorch looks for it.
 struct CUDAHooks final : at::CUDAHooksInterface {
@@ -42,7 +79,7 @@ struct CUDAHooks final : at::CUDAHooksInterface {
   int getNumGPUs() const override { return 1; }
   std::string showConfig() const override { return "  - emulated GPU\n"; }
   bool hasCuDNN() const override { return true; }
-  void deviceSynchronize(c10::DeviceIndex) const override {}
+  void deviceSynchronize(c10::DeviceIndex) const override { do_all(); }
 };
 
 C10_REGISTER_GUARD_IMPL(CUDA, EmulatedGuard)

@@ -8,6 +8,7 @@
 #include "emulated/runtime_api.h"
 #include "emulated/site.h"
 #include "emulated/vector_types.h"
+#include "emulated_gpu/kernels/runtime/streams.h"
 
 namespace wmtp::emulated {
 
@@ -29,31 +30,37 @@ void run_grid(const Launch& launch, void (*body)(const void* context), const voi
 template <class... P>
 class Configured {
  public:
-  Configured(void (*kernel)(P...), const Launch& launch) : kernel_(kernel), launch_(launch) {}
+  Configured(void (*kernel)(P...), const Launch& launch, cudaStream_t stream)
+      : kernel_(kernel), launch_(launch), stream_(stream) {}
 
   template <class... A>
   void operator()(A&&... arguments) const {
     const std::pair<void (*)(P...), std::tuple<P...>> call(
         kernel_, std::tuple<P...>(std::forward<A>(arguments)...));
-    run_grid(
-        launch_,
-        [](const void* context) {
-          const auto& [kernel, parameters] = *static_cast<decltype(&call)>(context);
-          std::apply(kernel, parameters);
-        },
-        &call);
+    give(stream_, [call, launch = launch_] {
+      run_grid(
+          launch,
+          [](const void* context) {
+            const auto& [kernel, parameters] = *static_cast<decltype(&call)>(context);
+            std::apply(kernel, parameters);
+          },
+          &call);
+    });
   }
 
  private:
   void (*kernel_)(P...);
   Launch launch_;
+  cudaStream_t stream_;
 };
 
 template <class... P>
 Configured<P...> configured(const char* name, void (*kernel)(P...), dim3 grid, dim3 block,
-                            std::size_t shared_bytes = 0, cudaStream_t = nullptr,
+                            std::size_t shared_bytes = 0, cudaStream_t stream = nullptr,
                             Site site = Site::here()) {
-  return {kernel, {name, reinterpret_cast<const void*>(kernel), grid, block, shared_bytes, site}};
+  return {kernel,
+          {name, reinterpret_cast<const void*>(kernel), grid, block, shared_bytes, site},
+          stream};
 }
 
 // Called first in a kernel that has bounds: an error on a GPU, a fault here.
