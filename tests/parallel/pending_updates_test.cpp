@@ -18,9 +18,8 @@ class FourUpdates {
         sums_(at::zeros({4}, at::TensorOptions().dtype(kFloat64).device(device))),
         pending_(with(device), 4, [this](UnitId unit) { done_ += std::to_string(unit.value()); }) {
     for (int unit = 0; unit < 4; ++unit)
-      pending_.run(UnitId(unit), [&] {
-        kernels::add_squared_norm(numbers_, sums_.select(0, unit));
-      });
+      pending_.run(UnitId(unit),
+                   [&] { kernels::add_squared_norm(numbers_, sums_.select(0, unit)); });
   }
 
   PendingUpdates& pending() { return pending_; }

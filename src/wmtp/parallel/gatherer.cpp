@@ -31,43 +31,24 @@
 // On a GPU updates run on a second stream (pending_updates.h), and the current stream waits for a
 // unit's own where it is about to read the unit: in acquire(), which may hand out a master as it
 // lies, and before a gather, which begins behind what the current stream has been given.
+//
+// With cpu_offload a unit comes from host memory on a stream of its own (and is gathered from
+// there), behind what the current stream was given when it was asked for: so that of the next unit
+// runs beside this one's products.
 
 namespace wmtp::parallel {
-namespace {
-
-bool is_sharded(const layout::BucketPlan& plan) {
-  return plan.padded_numel() > plan.shard_numel();
-}
-
-// Frozen weights that are whole, on the device and of the compute dtype are used where they lie.
-bool gathers_frozen(const UnitState& state, c10::Device device) {
-  if (state.quantized) return true;
-  return state.frozen.defined() &&
-         (is_sharded(state.plan.frozen) || state.frozen.device() != device ||
-          state.frozen.scalar_type() != state.compute_dtype);
-}
-
-// Of the compute dtype, also where bytes lie in it.
-std::int64_t buffer_numel(const UnitState& state, c10::Device device) {
-  const auto size = static_cast<std::int64_t>(element_bytes(state.compute_dtype));
-  if (has_float8(state.plan.trained)) return (state.plan.trained.padded_numel() + size - 1) / size;
-  return (state.copy.defined() ? 0 : state.plan.trained.padded_numel()) +
-         (gathers_frozen(state, device) ? state.plan.frozen.padded_numel() : 0);
-}
-
-}  // namespace
-
 Gatherer::Gatherer(const std::vector<UnitState>& states, const ParallelOptions& options,
                    PendingUpdates& updates, comm::Communicator* group)
     : states_(states),
       options_(options),
       pending_(updates),
       group_(group),
+      copies_(options.offloads() ? options.device : c10::Device(c10::kCPU)),
       float8_(states, options, group) {
   std::int64_t slot_numel = 0;
   for (std::size_t u = 0; u < states_.size(); ++u) {
     if (aliases(u)) continue;
-    const std::int64_t numel = buffer_numel(states_[u], options_.device);
+    const std::int64_t numel = buffer_numel(states_[u]);
     if (has_own_buffer(states_[u])) {
       const auto tensor_options =
           at::TensorOptions().dtype(states_[u].compute_dtype).device(options_.device);
@@ -92,13 +73,13 @@ bool Gatherer::aliases(std::size_t unit) const {
                              (!is_sharded(state.plan.trained) &&
                               state.master.values().scalar_type() == state.compute_dtype &&
                               state.master.values().device() == options_.device);
-  return whole_trained && !gathers_frozen(state, options_.device);
+  return whole_trained && !gathers_frozen(state);
 }
 
 // A whole copy of frozen weights that are stored in fewer bits would undo what that saves.
 bool Gatherer::has_own_buffer(const UnitState& state) const {
   return state.plan.kept ||
-         (options_.strategy == Strategy::shard_grad_op && !gathers_frozen(state, options_.device));
+         (options_.strategy == Strategy::shard_grad_op && !gathers_frozen(state));
 }
 
 void Gatherer::begin_pass(int kind) {
@@ -135,13 +116,12 @@ UnitWeights Gatherer::acquire(UnitId id, bool backward) {
     ++position_;
     prefetch(backward);
   }
-  buffer.trained_work.wait();
-  buffer.frozen_work.wait();
+  wait_for(buffer);
   if (float8_.has(unit)) return float8_.weights(unit, bytes_of(unit, buffer));
   const std::int64_t frozen_at = state.copy.defined() ? 0 : state.plan.trained.padded_numel();
   return {front(state.copy.defined() ? state.copy : buffer.storage, trained),
-          gathers_frozen(state, options_.device) ? buffer.storage.narrow(0, frozen_at, frozen)
-                                                 : front(state.frozen, frozen)};
+          gathers_frozen(state) ? buffer.storage.narrow(0, frozen_at, frozen)
+                                : front(state.frozen, frozen)};
 }
 
 void Gatherer::release(UnitId id) {
@@ -157,9 +137,14 @@ void Gatherer::invalidate() {
   float8_.masters_changed();
 }
 
-void Gatherer::drop(Buffer& buffer) {
+void Gatherer::wait_for(Buffer& buffer) {
+  buffer.fetched.wait();
   buffer.trained_work.wait();
   buffer.frozen_work.wait();
+}
+
+void Gatherer::drop(Buffer& buffer) {
+  wait_for(buffer);
   buffer.holds = -1;
   buffer.awaited = false;
 }
@@ -240,53 +225,14 @@ Gatherer::Buffer& Gatherer::buffer_of(std::size_t unit) {
 // The slot was last read by work already enqueued, and a collective starts after what is enqueued.
 // Only a gather that nobody has waited for may still write to it.
 void Gatherer::fetch(std::size_t unit, Buffer& buffer) {
-  const UnitState& state = states_[unit];
   drop(buffer);
   buffer.holds = static_cast<int>(unit);
-  if (float8_.has(unit)) {
+  if (float8_.has(unit))
     pending_.wait_for_all();  // the first of a step takes the scales of all units
-    // As bytes: a backend has no name for numbers of 8 bits.
-    buffer.trained_work =
-        gather(state, {state.plan.trained, Tensor()}, bytes_of(unit, buffer).view(at::kByte),
-               [&](const Tensor& own) { float8_.quantise(unit, own.view(at::kFloat8_e4m3fn)); });
-    return;
-  }
-  pending_.wait_for(UnitId(static_cast<int>(unit)));
-  std::int64_t at = 0;
-  const auto take = [&](const layout::BucketPlan& plan) {
-    const std::int64_t begin = std::exchange(at, at + plan.padded_numel());
-    return buffer.storage.narrow(0, begin, plan.padded_numel());
-  };
-  if (state.master.defined() && !state.copy.defined())
-    buffer.trained_work =
-        gather(state, {state.plan.trained, state.master.values()}, take(state.plan.trained),
-               [&](const Tensor& own) { kernels::round_to_compute(state.master.values(), own); });
-  if (gathers_frozen(state, options_.device))
-    buffer.frozen_work = gather(state, {state.plan.frozen, state.frozen}, take(state.plan.frozen),
-                                [&](const Tensor& own) {
-                                  if (state.quantized)
-                                    state.quantized->dequantize(own);
-                                  else
-                                    own.copy_(state.frozen, /*non_blocking=*/true);
-                                });
-}
-
-// The rank's own part is made where the gather leaves it, unless its shard is sent as it is kept.
-// Of weights in NF4 values travel, not bytes of 4 bits.
-comm::Work Gatherer::gather(const UnitState& state, const Kept& kept, const Tensor& whole,
-                            const std::function<void(const Tensor&)>& make) {
-  const bool sharded = is_sharded(kept.plan);
-  const bool as_kept = sharded && kept.shard.defined() &&
-                       kept.shard.scalar_type() == whole.scalar_type() &&
-                       kept.shard.device() == whole.device();
-  Tensor own = kept.shard;
-  if (!as_kept) {
-    const std::int64_t size = kept.plan.shard_numel();
-    own = whole.narrow(0, sharded ? group_->rank() * size : 0, size);
-    make(own);
-  }
-  if (!sharded) return {};
-  return group_->all_gather(whole, own, state.plan.name);
+  else
+    pending_.wait_for(UnitId(static_cast<int>(unit)));
+  copies_.run([&] { fill(unit, buffer); });
+  copies_.set(buffer.fetched);
 }
 
 void Gatherer::prefetch(bool backward) {

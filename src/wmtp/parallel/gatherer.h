@@ -50,6 +50,7 @@ class Gatherer {
     int holds = -1;                        // unit whose weights are in it (or on their way)
     bool in_use = false, awaited = false;  // awaited: fetched ahead, not yet acquired
     comm::Work trained_work, frozen_work;
+    SideStream::Mark fetched;  // from the host (cpu_offload)
   };
 
   struct Kept {
@@ -57,14 +58,19 @@ class Gatherer {
     const Tensor& shard;  // undefined: not in values
   };
 
+  static bool is_sharded(const layout::BucketPlan& plan);
+  bool gathers_frozen(const UnitState& state) const;
+  std::int64_t buffer_numel(const UnitState& state) const;
   bool aliases(std::size_t unit) const;
   bool has_own_buffer(const UnitState& state) const;
   Buffer& buffer_of(std::size_t unit);
   Buffer* holder_of(std::size_t unit);  // null: its weights are nowhere, nor on their way
   Buffer* free_slot();
+  static void wait_for(Buffer& buffer);
   static void drop(Buffer& buffer);
   Tensor bytes_of(std::size_t unit, const Buffer& buffer) const;
   void fetch(std::size_t unit, Buffer& buffer);
+  void fill(std::size_t unit, Buffer& buffer);
   void fetch_early(std::size_t unit);
   // `make` writes the rank's own part of `whole` where its shard cannot be sent as it is.
   comm::Work gather(const UnitState& state, const Kept& kept, const Tensor& whole,
@@ -75,6 +81,7 @@ class Gatherer {
   ParallelOptions options_;
   PendingUpdates& pending_;
   comm::Communicator* group_;
+  SideStream copies_;  // from the host
   std::vector<Buffer> slots_;
   std::map<std::size_t, Buffer> kept_;
   std::map<int, std::vector<std::size_t>> recorded_;  // pass kind -> units in order of acquisition

@@ -33,9 +33,9 @@ struct ParallelOptions {
   bool cpu_offload = false;                         // shards and gradients in (pinned) host memory
   int prefetch_forward = 1, prefetch_backward = 1;  // units ahead
   bool no_sync = false;  // unsharded gradients during accumulation, one reduction a step
-  // A gradient has memory from where its unit is opened to its update, in steps of one micro-batch.
-  // Off: gradients stand, as accumulation needs them, and as is faster on a CPU, where memory that
-  // comes back is fresh pages.
+  // A gradient has memory from where its unit is opened until its update was waited for, in steps
+  // of one micro-batch. Off: gradients stand, as accumulation needs them, and as is faster on a
+  // CPU, where memory that comes back is fresh pages.
   bool frees_grads = false;
 
   // Whether the masters of a unit lie in two planes (master.h).

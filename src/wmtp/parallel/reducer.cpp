@@ -26,10 +26,14 @@
 // micro-batches in it, and is settled when the crossing after the next needs its place.
 //
 // The order of closing is that of the model's backward pass, the same on all ranks, and the order
-// in which the parts of micro-batches are added follows from the calls alone, not from timing. With
-// cpu_offload the first part of a unit is copied to pinned host memory without a wait, and finish()
-// synchronizes once; the parts of later micro-batches are added on the host, which waits for each
-// of them.
+// in which the parts of micro-batches are added follows from the calls alone, not from timing.
+//
+// With cpu_offload the first part of a unit leaves for pinned host memory on a stream of its own:
+// close() hands it over, that stream waits for the reduction, and the copy runs beside the next
+// units' backward. open() lets the slot be written again when it has left, and finish()
+// synchronizes once. (Where Gloo reduces tensors of a GPU, which only tests do, it is the host that
+// waits in close().) The parts of later micro-batches are added on the host, which waits for all
+// that is under way. A shard that crosses goes to the host at its end, on the current stream.
 
 namespace wmtp::parallel {
 
@@ -38,6 +42,7 @@ Reducer::Reducer(std::vector<UnitState>& states, const ParallelOptions& options,
     : states_(states),
       options_(options),
       groups_(groups),
+      copies_(options.offloads() ? options.device : c10::Device(c10::kCPU)),
       reduced_(states.size()),
       opened_(states.size()),
       told_(states.size()) {
@@ -98,6 +103,7 @@ OpenGrad Reducer::open(UnitId id) {
   }
   Slot& slot = slot_of(unit);
   finish_reduction(slot);
+  slot.copied.wait();
   const std::int64_t padding = state.plan.trained.padded_numel() - numel;
   if (padding > 0) slot.whole.narrow(0, numel, padding).zero_();
   return {slot.whole.narrow(0, 0, numel), first || !options_.no_sync};
@@ -114,6 +120,7 @@ void Reducer::close(UnitId id) {
   if (accumulates_here && !last_) return;
   Slot& slot = slot_of(unit);
   reduce(unit, slot);
+  if (options_.offloads() && !reduced_[unit] && !(crosses() && last_)) send_home(unit, slot);
   if (!crosses()) return;
   if (closed_last_) finish_reduction(*closed_last_);
   closed_last_ = &slot;
@@ -153,12 +160,26 @@ void Reducer::finish_reduction(Slot& slot) {
   slot.reduced = Tensor();
 }
 
+// The slot's reduction ends on the stream of copies; open() waits for the copy.
+void Reducer::send_home(std::size_t unit, Slot& slot) {
+  copies_.run([&] {
+    slot.work.wait();
+    grad_in_memory(unit).copy_(slot.reduced, /*non_blocking=*/true);
+  });
+  copies_.set(slot.copied);
+  reduced_[unit] = true;
+  slot.unit = -1;
+  slot.reduced = Tensor();
+}
+
 void Reducer::bring_home(std::size_t unit, const Tensor& reduced) {
   Tensor& grad = grad_in_memory(unit);
-  if (reduced_[unit])
+  if (reduced_[unit]) {
+    if (options_.offloads()) cuda_tables().services.synchronize();  // for the part before
     grad.add_(reduced.to(grad.device()));
-  else if (reduced.data_ptr() != grad.data_ptr())
-    grad.copy_(reduced, /*non_blocking=*/options_.offloads());
+  } else if (reduced.data_ptr() != grad.data_ptr()) {
+    grad.copy_(reduced);
+  }
   reduced_[unit] = true;
 }
 
@@ -169,7 +190,10 @@ void Reducer::cross(std::size_t unit, const Tensor& reduced) {
   finish_crossing(crossing);
   if (options_.offloads()) {
     crossing.shard = reduced.clone();
-    if (reduced_[unit]) crossing.shard.add_(state.grad.to(options_.device));
+    if (reduced_[unit]) {
+      cuda_tables().services.synchronize();  // for the parts before
+      crossing.shard.add_(state.grad.to(options_.device));
+    }
   } else {
     bring_home(unit, reduced);
     crossing.shard = state.grad.to(wire_dtype(state));  // itself where it fits
@@ -191,7 +215,8 @@ void Reducer::finish_crossing(Crossing& crossing) {
 
 // What is on its way to the host is complete when finish() has waited for it.
 void Reducer::complete(std::size_t unit) {
-  if (!complete_ || options_.offloads() || told_[unit]) return;
+  if (!complete_ || options_.offloads()) return;
+  WMTP_CHECK(!told_[unit], "a gradient was closed again after it was complete");
   told_[unit] = true;
   complete_(UnitId(static_cast<int>(unit)));
 }

@@ -14,6 +14,7 @@
 #include "wmtp/core/strong_ids.h"
 #include "wmtp/parallel/groups.h"
 #include "wmtp/parallel/unit_state.h"
+#include "wmtp/tensor/side_stream.h"
 
 namespace wmtp::parallel {
 
@@ -28,7 +29,8 @@ struct OpenGrad {
 class Reducer {
  public:
   // Hears of each unit that was opened in a step, once: the step's gradient is all in
-  // UnitState::grad, in the order of the current STREAM.
+  // UnitState::grad, in the order of the current STREAM. A unit whose gradient lies in host memory,
+  // or is all-reduced where it lies (NO_SHARD of several ranks), is complete in finish() only.
   using Complete = std::function<void(UnitId)>;
 
   // BORROWS states and groups.
@@ -57,6 +59,7 @@ class Reducer {
     int unit = -1;   // whose reduction is under way
     bool last = false;  // of the unit in this step
     comm::Work work;
+    SideStream::Mark copied;  // to the host (cpu_offload)
   };
   // A shard that is summed over the groups.
   struct Crossing {
@@ -73,6 +76,7 @@ class Reducer {
   Slot& slot_of(std::size_t unit);
   Tensor& grad_in_memory(std::size_t unit);
   void finish_reduction(Slot& slot);
+  void send_home(std::size_t unit, Slot& slot);
   void reduce(std::size_t unit, Slot& slot);
   DType wire_dtype(const UnitState& state) const;
   void bring_home(std::size_t unit, const Tensor& reduced);
@@ -83,6 +87,7 @@ class Reducer {
   std::vector<UnitState>& states_;
   ParallelOptions options_;
   comm::ShardGroups groups_;
+  SideStream copies_;                        // to the host
   std::vector<Slot> slots_;                  // in turn
   std::map<std::size_t, Slot> own_;          // kept units; every unit with no_sync or NO_SHARD
   std::map<std::size_t, std::size_t> open_;  // unit -> slot in turn

@@ -39,7 +39,10 @@ class Runtime {
   }
   void close_grad(UnitId unit) { reducer_.close(unit); }
   // All gradients of the step are home: states()[u].grad.
-  void finish_grads() { reducer_.finish(); }
+  void finish_grads() {
+    settle();  // one that nobody opened is zeroed, which its last update may still read
+    reducer_.finish();
+  }
   // `complete` hears of each unit's gradient as soon as it is (Reducer::Complete).
   void tell_complete(Reducer::Complete complete) { reducer_.tell_complete(std::move(complete)); }
   // Before the optimizer changes the masters, and each unit's update (pending_updates.h): it runs
@@ -54,7 +57,7 @@ class Runtime {
     gatherer_.updated(unit);
   }
   // The current STREAM goes on behind all updates: to be called before the masters or the
-  // optimizer's state are read other than through acquire(). states() does it too.
+  // optimizer's state are read other than through acquire(), or written. states() does it too.
   void settle() const { pending_.wait_for_all(); }
   // To be called after the masters were changed in another way.
   void weights_changed() { gatherer_.invalidate(); }

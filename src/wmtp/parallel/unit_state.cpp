@@ -72,7 +72,7 @@ std::vector<UnitState> make_unit_states(const std::vector<layout::UnitSpec>& uni
       const bool copied = options.strategy == Strategy::no_shard &&
                           state.compute_dtype != state.master.values().scalar_type() &&
                           !has_float8(state.plan.trained);  // made of the master at every use
-      if (copied && !options.offloads())  // a master in host memory is cast on its way to a slot
+      if (copied && !options.offloads())  // from host memory it goes to a slot at every use
         state.copy = at::zeros(
             {size}, at::TensorOptions().dtype(state.compute_dtype).device(options.device));
     }

@@ -17,7 +17,8 @@ struct UnitState {
   DType compute_dtype = kFloat32;
   Master master;  // trained shard, padded; undefined if nothing is trained
   Tensor grad;    // of the master's shape, fp32 (fp64) whatever the master's dtype; padding stays
-                  // 0. With frees_grads it has memory in a backward and until its update only
+                  // 0. With frees_grads it has memory from its backward until its update was
+                  // waited for (pending_updates.h)
   Tensor frozen;  // frozen shard (FULL_SHARD, HYBRID_SHARD) or the whole, in frozen_dtype
   std::optional<QuantizedShard> quantized;  // the same in place of it, where parameters are in NF4
   Tensor copy;  // the whole trained part in the compute dtype, where the optimizer keeps it up to

@@ -1,5 +1,8 @@
 #include "wmtp/training/assemble.h"
 
+#include <exception>
+
+#include "wmtp/core/log.h"
 #include "wmtp/model/weight_names.h"
 #include "wmtp/models/rope_frequencies.h"
 
@@ -9,7 +12,9 @@ parallel::ParallelOptions parallel_of(const AssembleOptions& options) {
   parallel::ParallelOptions parallel = options.parallel;
   const DType master = optim::master_dtype(options.adamw.recipe);
   if (master != kFloat32) parallel.master_dtype = master;  // else fp32, or fp64
-  parallel.split_masters = optim::splits_masters(options.adamw.recipe);
+  // From host memory the upper plane travels as it lies; an fp32 master would be rounded by the
+  // host at every use.
+  parallel.split_masters = optim::splits_masters(options.adamw.recipe) || parallel.offloads();
   parallel.trained_alignment = optim::shard_alignment(options.adamw.recipe);
   return parallel;
 }
@@ -91,6 +96,13 @@ TrainableModel::TrainableModel(const AssembleOptions& options, const parallel::G
       inv_freq_F_(models::rope_frequencies(options.model, options.parallel.param_dtype,
                                            options.parallel.device)) {}
 
-TrainableModel::~TrainableModel() = default;
+// Updates may still run on their stream, and the memory they work on goes back to the current one.
+TrainableModel::~TrainableModel() {
+  try {
+    runtime_.settle();
+  } catch (const std::exception& error) {  // a GPU that failed before: said where it was met
+    log::debug("training", "updates were not waited for: {}", error.what());
+  }
+}
 
 }  // namespace wmtp::training

@@ -20,11 +20,11 @@ GradNorms::GradNorms(parallel::Runtime& runtime)
       side_(device_of_grads(runtime.options())),
       squared_norms_U_(at::zeros(
           {static_cast<std::int64_t>(runtime.states().size())},
-          at::TensorOptions().dtype(kFloat64).device(device_of_grads(runtime.options())))) {
-  runtime_.tell_complete([this](UnitId unit) { add(unit); });
-}
+          at::TensorOptions().dtype(kFloat64).device(device_of_grads(runtime.options())))) {}
 
+// A model may have several steps (bench step --beside-uniform): the one that runs is told.
 void GradNorms::begin_step() {
+  runtime_.tell_complete([this](UnitId unit) { add(unit); });
   squared_norms_U_.zero_();
 }
 

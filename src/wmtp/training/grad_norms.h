@@ -1,5 +1,6 @@
-// The squared norm of this rank's gradient, each unit's part as soon as its gradient is complete:
-// on a GPU beside the backward pass of the others, on a CPU while it is in the caches.
+// The squared norm of this rank's gradient, each unit's part as soon as its gradient is complete
+// (Reducer::Complete): on a GPU beside the backward pass of the others, on a CPU while it is in the
+// caches.
 #pragma once
 #include "wmtp/parallel/runtime.h"
 #include "wmtp/tensor/side_stream.h"
@@ -8,14 +9,14 @@ namespace wmtp::training {
 
 class GradNorms {
  public:
-  // BORROWS the runtime, whose complete gradients it is told of from now on.
+  // BORROWS the runtime.
   explicit GradNorms(parallel::Runtime& runtime);
   GradNorms(const GradNorms&) = delete;
   GradNorms& operator=(const GradNorms&) = delete;
 
-  void begin_step();
-  // 0-d fp64 where the gradients are, added up in the order of the units, whatever the order in
-  // which they were complete. REQUIRES Runtime::finish_grads(). STREAM.
+  void begin_step();  // from here on it is told of complete gradients
+  // 0-d fp64 where the gradients are, the sum over the units in their order, whatever the order in
+  // which they were complete: the same bits each time. REQUIRES Runtime::finish_grads(). STREAM.
   Tensor total();
 
  private:

@@ -50,7 +50,8 @@ struct StepResult {
 // A step's numbers while they are still on the device. BORROWS the step and its objective.
 class PendingResult {
  public:
-  StepResult read() const;  // BLOCKS until the step has run
+  // BLOCKS until the step has run; on a GPU its updates may still do so.
+  StepResult read() const;
 
  private:
   friend class Step;

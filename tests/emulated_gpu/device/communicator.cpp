@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "emulated_gpu/device/memory.h"
+#include "emulated_gpu/device/streams.h"
 
 namespace wmtp::emulated {
 namespace {
@@ -22,6 +23,12 @@ comm::Work on_stream(comm::Work inner) {
   return comm::Work(std::make_unique<StreamWork>(std::move(inner)));
 }
 
+// A collective starts behind what the current stream has been given.
+Tensor given(const Tensor& tensor) {
+  do_all(current_stream());
+  return host_twin(tensor);
+}
+
 class EmulatedNccl final : public comm::Communicator {
  public:
   EmulatedNccl(const comm::GroupSpec& spec, std::unique_ptr<comm::Communicator> gloo)
@@ -32,18 +39,19 @@ class EmulatedNccl final : public comm::Communicator {
 
  protected:
   comm::Work do_all_gather(const Tensor& out, const Tensor& in) override {
-    return on_stream(gloo_->all_gather(host_twin(out), host_twin(in)));
+    return on_stream(gloo_->all_gather(host_twin(out), given(in)));
   }
   comm::Work do_reduce_scatter(const Tensor& out, const Tensor& in) override {
-    return on_stream(gloo_->reduce_scatter(host_twin(out), host_twin(in)));
+    return on_stream(gloo_->reduce_scatter(host_twin(out), given(in)));
   }
   comm::Work do_all_reduce(const Tensor& in_out) override {
-    return on_stream(gloo_->all_reduce(host_twin(in_out)));
+    return on_stream(gloo_->all_reduce(given(in_out)));
   }
   comm::Work do_broadcast(const Tensor& in_out, int root) override {
-    return on_stream(gloo_->broadcast(host_twin(in_out), root));
+    return on_stream(gloo_->broadcast(given(in_out), root));
   }
   comm::Work do_gather(const Tensor& out, const Tensor& in, int root) override {
+    do_all(current_stream());
     const std::string_view mine(static_cast<const char*>(in.const_data_ptr()), in.nbytes());
     auto* to = rank() == root ? static_cast<char*>(out.mutable_data_ptr()) : nullptr;
     for (const std::string& bytes : gloo_->gather_bytes(mine, root)) {
@@ -54,7 +62,7 @@ class EmulatedNccl final : public comm::Communicator {
   }
   void do_barrier() override { gloo_->barrier(); }
   comm::Work do_send(const Tensor& tensor, int to) override {
-    return on_stream(gloo_->send(host_twin(tensor), to));
+    return on_stream(gloo_->send(given(tensor), to));
   }
   comm::Work do_recv(const Tensor& tensor, int from) override {
     return on_stream(gloo_->recv(host_twin(tensor), from));

@@ -103,8 +103,7 @@ bool reads_memory(const c10::OperatorHandle& op) {
   });
 }
 
-void run_on_host(const c10::OperatorHandle& op, Stack* stack) {
-  if (reads_memory(op)) do_all(current_stream());  // operators do not wait in a stream themselves
+void run_now(const c10::OperatorHandle& op, Stack* stack) {
   Call call;
   const std::size_t num_arguments = op.schema().arguments().size();
   for (std::size_t i = stack->size() - num_arguments; i < stack->size(); ++i)
@@ -115,6 +114,19 @@ void run_on_host(const c10::OperatorHandle& op, Stack* stack) {
   const std::size_t num_returns = op.schema().returns().size();
   for (std::size_t i = stack->size() - num_returns; i < stack->size(); ++i)
     (*stack)[i] = call.to_gpu((*stack)[i]);
+}
+
+// Copies wait in their stream, as kernels do; other operators have it do all it was given first.
+void run_on_host(const c10::OperatorHandle& op, Stack* stack) {
+  const cudaStream_t stream = current_stream();
+  if (stream != nullptr && op.schema().name() == "aten::copy_") {
+    const auto first = stack->end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size());
+    give(stream, [op, later = Stack(first, stack->end())]() mutable { run_now(op, &later); });
+    stack->erase(first + 1, stack->end());  // it returns what it writes to
+    return;
+  }
+  if (reads_memory(op)) do_all(stream);
+  run_now(op, stack);
 }
 
 }  // namespace
