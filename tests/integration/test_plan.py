@@ -80,9 +80,10 @@ def test_calibration_is_of_this_machine(wmtp, desk):
 def test_choices_stand_side_by_side(plan):
     choices = plan(*SEVEN, "--world-size", 16)["choices"]
     names = {group: [one["name"] for one in choices if one["choice"] == group]
-             for group in ("recompute", "strategy", "precision", "training")}
+             for group in ("recompute", "strategy", "precision", "float8", "training")}
     assert names["recompute"] == ["none", "light", "block"] and names["training"] == ["full", "LoRA, rank 8"]
     assert names["strategy"] == ["FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD"] and len(names["precision"]) == 7
+    assert names["float8"] == ["off", "tensorwise", "rowwise"]
     needed = {one["name"]: one["needed_bytes"] for one in choices}
     assert needed["none"] > needed["light"] > needed["block"] and needed["NO_SHARD"] > needed["HYBRID_SHARD"] > needed["FULL_SHARD"]
     assert all(one["fits"] == (one["tokens_per_s"] is not None) for one in choices)
@@ -96,6 +97,46 @@ def test_a_sweep_has_all_combinations_with_the_best_first(plan):
     assert len(rows) == 16 and sum("refused" in row for row in rows) == 8
     speeds = [row["tokens_per_s"] for row in rows if row.get("fits")]
     assert speeds == sorted(speeds, reverse=True) and rows[0]["values"]["world_size"] == "2"
+
+
+FLOAT8 = "training.float8=tensorwise"
+MTP = ["--model", "llama-mtp-7b", "--batch", 4, "--seq", 2048]
+
+
+@pytest.mark.parametrize(("gpu", "title", "capability"), [("a100-80", "NVIDIA A100 80GB", "8.0"), ("l40s", "NVIDIA L40S", "8.9")])
+def test_a_named_gpu_is_refused_what_a_run_there_is(wmtp, plan, desk, gpu, title, capability):
+    words = ["--model", "qwen3-0.6b", "--gpu", gpu]
+    error = wmtp.error("plan", *words, "--override", FLOAT8, code=78, cwd=desk)
+    fact = f"training.float8: tensorwise needs a GPU of compute capability 9.0 or newer, and {title} has {capability}"
+    assert fact in error["message"]
+    line = plan(*words, "--sweep", "training.float8=off,tensorwise,rowwise", "--sweep", "runtime.attention=auto,cudnn", "--choose")
+    ran = [row["values"] for row in line["sweep"] if "refused" not in row]
+    assert ran == [{"training.float8": "off", "runtime.attention": "auto"}]
+    assert sum(fact in row.get("refused", "") for row in line["sweep"]) == 2
+    assert sum("10.x" in row.get("refused", "") and title in row["refused"] for row in line["sweep"]) == 1
+    assert line["chosen"]["sized"] == 1 and "float8: tensorwise" not in line["chosen"]["yaml"]
+    assert not any(one["choice"] == "float8" for one in line["choices"])
+
+
+@pytest.mark.parametrize("gpu", ["h100", "b200"])
+def test_a_named_gpu_of_compute_capability_9_takes_float8(plan, gpu):
+    line = plan("--model", "qwen3-0.6b", "--gpu", gpu, "--override", FLOAT8, "--override", "runtime.attention=cudnn")
+    assert line["fits"] and line["speed"]["from"] == "estimated"
+
+
+def test_float8_is_faster_below_its_floor_and_says_that_it_is_estimated(wmtp, plan, desk):
+    words = [*MTP, "--gpu", "h200"]
+    bf16 = plan(*words, "--sweep", "training.float8=off,tensorwise", "--sweep", "training.optimizer.precision=bf16_sr,int8")
+    float8 = plan(*words, "--override", FLOAT8)
+    assert bf16["speed"]["from"] == "measured table" and "never measured" not in bf16["speed"]["basis"]
+    assert float8["speed"]["from"] == "estimated" and "never measured: products in float8" in float8["speed"]["basis"]
+    assert bf16["speed"]["tokens_per_s"] < float8["speed"]["tokens_per_s"] < 23_500
+    for row in bf16["sweep"]:
+        guessed = "tensorwise" in row["values"].values() or "int8" in row["values"].values()
+        assert row["speed_from"] == ("estimated" if guessed else "measured table"), row
+        assert row["tokens_per_s"] > 10_000, row
+    text = wmtp.run("plan", *words, cwd=desk).stdout
+    assert re.search(r"float8 +tensorwise .*\d \(estimated\)$", text, re.M) and re.search(r"float8 +off \* .*\d$", text, re.M)
 
 
 @pytest.mark.parametrize("words", [

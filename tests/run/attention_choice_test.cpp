@@ -4,6 +4,7 @@
 
 #include "support/expect_error.h"
 #include "wmtp/model/presets.h"
+#include "wmtp/run/plan/speed/device_model.h"
 
 namespace wmtp::run {
 namespace {
@@ -56,6 +57,36 @@ TEST(AttentionChoice, KernelsThatDoNotTakeTheModelAreRefused) {
       ErrorKind::config, "the GPU plugin was built without cuDNN's frontend");
   EXPECT_NO_THROW(
       attention_options(asking_for(AttentionKernel::flash), {"model", wide, kBFloat16}, kOneGpu));
+}
+
+// What the plugin of another machine was built with nobody knows here.
+TEST(AttentionChoice, AGpuThatIsNamedIsAskedForItsComputeCapability) {
+  const model::ModelConfig micro = model::preset("micro");
+  const AttendingModel model{"model", micro, kBFloat16};
+  const auto choice = [&](const char* gpu, AttentionKernel kernel) {
+    return attention_options(asking_for(kernel), model, kOneGpu, device_model(gpu).gpu()).choice;
+  };
+  for (const char* gpu : {"h200", "h100", "b200"})
+    EXPECT_EQ(choice(gpu, AttentionKernel::cudnn), AttentionChoice::cudnn) << gpu;
+  EXPECT_WMTP_ERROR(choice("a100-80", AttentionKernel::cudnn), ErrorKind::config,
+                    "runtime.attention: cudnn on a GPU, but it takes compute capabilities 9.x and "
+                    "10.x, and NVIDIA A100 80GB has 8.0");
+  for (const char* gpu : {"a100-40", "l40s", "rtx4090"})
+    EXPECT_WMTP_ERROR(choice(gpu, AttentionKernel::cudnn), ErrorKind::config, "has 8.");
+  EXPECT_EQ(choice("a100-80", AttentionKernel::flash), AttentionChoice::flash);
+}
+
+TEST(AttentionChoice, OfReproducibleBackwardsTellsWhatIsStored) {
+  const model::ModelConfig micro = model::preset("micro");
+  const AttendingModel trained{"model", micro, kBFloat16, 3, 1000}, read{"model", micro, kBFloat16};
+  const config::Runtime stores = asking_for(AttentionKernel::cudnn, true);
+  EXPECT_EQ(stored_score_bytes(stores, trained), 4 * micro.num_heads * 1024 * 1024 * 2);
+  EXPECT_EQ(stored_score_bytes(stores, read), 0);
+  EXPECT_EQ(stored_score_bytes(asking_for(AttentionKernel::cudnn), trained), 0);
+  EXPECT_EQ(stored_score_bytes(asking_for(AttentionKernel::flash, true), trained), 0);
+  const AttendingModel many{"model", micro, kBFloat16, 4096, 1024};
+  EXPECT_WMTP_ERROR(attention_options(stores, many, kOneGpu, device_model("h200").gpu()),
+                    ErrorKind::config, "with runtime.deterministic it stores");
 }
 
 }  // namespace

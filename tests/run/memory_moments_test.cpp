@@ -144,6 +144,34 @@ TEST(MemoryMoments, AccumulationAddsItsMicroBatches) {
   EXPECT_EQ(four.total_bytes() - one.total_bytes(), 3 * row(moment(one, one.peak), "micro-batch"));
 }
 
+// What cuDNN stores to be reproducible is there in a backward of attention, once, and nowhere else.
+TEST(MemoryMoments, StoredScoresOfAReproducibleAttention) {
+  MemoryRequest request = on_gpu(request_of("small", 1024));
+  request.packed_cudnn = true;
+  request.stored_score_bytes = std::int64_t{1} << 29;
+  const MemoryPlan half = plan_memory(request);
+  request.stored_score_bytes = std::int64_t{1} << 30;
+  const MemoryPlan whole = plan_memory(request);
+  for (const MemoryPlan::Moment& one : half.moments) {
+    const bool attends =
+        one.name.ends_with("trunk backward") || one.name == "backward of a prediction head";
+    EXPECT_EQ(moment(whole, one.name).bytes() - one.bytes(), attends ? std::int64_t{1} << 29 : 0)
+        << one.name;
+  }
+  EXPECT_EQ(whole.total_bytes() - half.total_bytes(), std::int64_t{1} << 29);
+}
+
+// The updates of the step before may still read their gradients when the frozen model begins.
+TEST(MemoryMoments, GradientsThatComeAndGoAreAllThereBesideAFrozenModel) {
+  MemoryRequest request = on_gpu(request_of("small", 64));
+  request.other = FrozenRequest{.model = request.model, .units = {}, .dtype = kBFloat16};
+  request.parallel.frees_grads = true;
+  const MemoryPlan plan = plan_memory(request);
+  EXPECT_EQ(row(moment(plan, "frozen model's forward"), "gradients (fp32)"),
+            row(moment(plan, "update"), "gradients (fp32)"));
+  EXPECT_GE(row(moment(plan, "update"), "gradients (fp32)"), 4 * request.model.total_parameters());
+}
+
 // Chunks are the kernel's own, unless the configuration says how many rows one has.
 TEST(MemoryMoments, ChunksOfLogits) {
   MemoryRequest request = request_of("small", 4096);

@@ -25,6 +25,14 @@ SizingPlace h100_with(double gib) {
   return place;
 }
 
+// Nodes of eight of a GPU that is named.
+RunSizer sizer_on(const char* gpu, const PresetRun& run = {"qwen3-0.6b", 4, 1024, {}}) {
+  SizingPlace place = h100_with(device_model(gpu).memory_bytes / 0x1p30);
+  place.named_gpu = device_model(gpu).gpu();
+  place.rates = [gpu](int) -> const DeviceModel& { return device_model(gpu); };
+  return {preset_request(run), place};
+}
+
 RunSizer sizer_of(double gib, const PresetRun& run = {"llama-2-7b", 8, 1024, {}}) {
   return {preset_request(run), h100_with(gib)};
 }
@@ -94,6 +102,69 @@ TEST(Sweep, HasTheFastestThatFitsFirstAndTheRefusedLast) {
   EXPECT_TRUE(swept.front().fits());
   EXPECT_FALSE(swept[5].fits());
   EXPECT_THAT(swept.back().refused, ::testing::HasSubstr("training.batch_size"));
+}
+
+TEST(RunSizer, RefusesWhatTheNamedGpuCannot) {
+  RunSizer a100 = sizer_on("a100-80"), l40s = sizer_on("l40s"), h100 = sizer_on("h100");
+  const Candidate float8{{"training.float8=rowwise"}, 1}, cudnn{{"runtime.attention=cudnn"}, 1};
+  EXPECT_WMTP_ERROR(a100.size(float8), ErrorKind::config,
+                    "training.float8: rowwise needs a GPU of compute capability 9.0 or newer, and "
+                    "NVIDIA A100 80GB has 8.0");
+  EXPECT_WMTP_ERROR(l40s.size(float8), ErrorKind::config, "NVIDIA L40S has 8.9");
+  EXPECT_WMTP_ERROR(a100.size(cudnn), ErrorKind::config, "NVIDIA A100 80GB has 8.0");
+  EXPECT_TRUE(h100.size(float8).fits());
+  EXPECT_TRUE(h100.size(cudnn).fits());
+}
+
+TEST(Sweep, OffersNoFloat8WhereTheNamedGpuHasNone) {
+  const std::vector<SweepAxis> axes{parse_axis("training.float8=off,tensorwise,rowwise")};
+  for (const char* gpu : {"a100-80", "l40s", "rtx4090"}) {
+    RunSizer sizer = sizer_on(gpu);
+    for (const SweptRun& one : sweep(sizer, {{}, 1}, axes)) {
+      EXPECT_EQ(one.run.has_value(), one.values[0] == "off") << gpu << one.values[0];
+      if (!one.run) {
+        EXPECT_THAT(one.refused, ::testing::HasSubstr("compute capability 9.0 or newer")) << gpu;
+      }
+    }
+    const auto chosen = choose(sizer, sizer.size({{}, 1}), {axes, false});
+    ASSERT_TRUE(chosen);
+    EXPECT_EQ(chosen->num_sized, 1u) << gpu;
+    EXPECT_EQ(chosen->run.config().training.float8, config::Float8::off) << gpu;
+    for (const Choice& one : compare_choices(sizer, sizer.size({{}, 1})))
+      EXPECT_NE(one.group, "float8") << gpu << one.name;
+  }
+}
+
+TEST(Sweep, HasFloat8FirstWhereTheNamedGpuHasIt) {
+  const std::vector<SweepAxis> axes{parse_axis("training.float8=off,tensorwise,rowwise")};
+  for (const char* gpu : {"h200", "b200"}) {
+    RunSizer sizer = sizer_on(gpu, {"llama-2-7b", 4, 2048, 16});
+    const auto swept = sweep(sizer, {{}, 1}, axes);
+    ASSERT_EQ(swept.size(), 3u);
+    EXPECT_EQ(swept.back().values[0], "off") << gpu;
+    for (const SweptRun& one : swept)
+      EXPECT_EQ(one.run->speed->estimated, gpu != std::string("h200") || one.values[0] != "off");
+  }
+}
+
+// What more rows would store is refused, and so is no row that is proposed.
+TEST(RunSizer, CountsWhatReproducibleAttentionStores) {
+  RunSizer sizer = sizer_on("h200", {"llama-2-7b", 2, 1024, 16});
+  const Candidate cudnn{{"runtime.attention=cudnn"}, 1};
+  const Candidate stores = cudnn.with({"runtime.deterministic=true", "runtime.threads=1"});
+  const SizedRun plain = sizer.size(cudnn), reproducible = sizer.size(stores);
+  const std::int64_t bytes = reproducible.plan.memory_request.stored_score_bytes;
+  EXPECT_EQ(plain.plan.memory_request.stored_score_bytes, 0);
+  EXPECT_GE(bytes, 2 * 32 * 1024 * 1024 * 2);
+  EXPECT_GT(reproducible.needed_bytes(), plain.needed_bytes());
+  const auto largest = sizer.largest_batch(reproducible);
+  ASSERT_TRUE(largest);
+  EXPECT_GE(*largest, 2);
+  EXPECT_LE(*largest * 32 * 1024 * 1024 * 2, std::int64_t{1} << 30);
+  EXPECT_GT(sizer.largest_batch(plain).value_or(0), *largest);
+  const auto chosen = choose(sizer, reproducible, {{}, /*any_samples=*/true});
+  ASSERT_TRUE(chosen);
+  EXPECT_LE(chosen->run.batch_size(), *largest);
 }
 
 TEST(Sweep, CountsRanks) {
@@ -219,9 +290,14 @@ TEST(Choices, HaveEachGroupWithOneAsItIs) {
     EXPECT_EQ(one.run.fits(), one.largest_batch.value_or(0) >= one.run.batch_size()) << one.name;
   }
   using Counts = std::map<std::string, int>;
-  EXPECT_EQ(current,
-            (Counts{{"recompute", 1}, {"strategy", 1}, {"precision", 1}, {"training", 1}}));
-  EXPECT_EQ(count, (Counts{{"recompute", 3}, {"strategy", 4}, {"precision", 7}, {"training", 2}}));
+  EXPECT_EQ(
+      current,
+      (Counts{
+          {"recompute", 1}, {"strategy", 1}, {"precision", 1}, {"float8", 1}, {"training", 1}}));
+  EXPECT_EQ(
+      count,
+      (Counts{
+          {"recompute", 3}, {"strategy", 4}, {"precision", 7}, {"float8", 3}, {"training", 2}}));
 }
 
 }  // namespace

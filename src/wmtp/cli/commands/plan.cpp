@@ -39,6 +39,7 @@ run::RunContext context_of(const run::SizedRun& sized, const run::SizingPlace& p
   context.local_world = sized.ranks_of_node;
   context.memory_bytes = sized.limit_bytes;
   context.environment = place.environment;
+  context.named_gpu = place.named_gpu;
   return context;
 }
 

@@ -23,7 +23,7 @@ std::string chosen_fact(const PlanResult& result, const std::string& key) {
                        as_gib(run.limit_bytes));
   if (key == "distributed.fsdp.sharding_strategy")
     return fmt::format("{:.4g} tokens/s expected on {} rank{} ({}).", run.speed->tokens_per_s,
-                       run.world(), run.world() == 1 ? "" : "s", result.rates_from);
+                       run.world(), run.world() == 1 ? "" : "s", result.speed_from(run));
   return "";
 }
 

@@ -52,6 +52,7 @@ run::SizingPlace PlanDevice::place() {
   run::SizingPlace place;
   place.device = device_;
   place.ranks_per_node = ranks_per_node_;
+  if (!is_here_) place.named_gpu = model_->gpu();
   place.environment = comm::process_environment();
   place.memory_bytes = [this](const config::Config& config, int ranks) {
     return memory_of(config, ranks);

@@ -18,7 +18,7 @@ class PlanDevice {
   run::SizingPlace place();
   const std::string& name() const { return model_->name; }
   const std::string& title() const { return model_->title; }
-  // Where speeds come from: `measured table`, `calibrated here` or `estimated`.
+  // Where its speeds come from: `measured table`, `calibrated here` or `estimated`.
   std::string rates_from() const;
 
  private:

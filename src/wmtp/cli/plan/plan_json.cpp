@@ -11,7 +11,8 @@ Fields value_or_null(const std::optional<T>& value) {
   return value ? Fields(*value) : Fields(nullptr);
 }
 
-Fields speed_fields(const std::optional<run::ExpectedSpeed>& speed, const std::string& from) {
+Fields speed_fields(const PlanResult& result) {
+  const auto& speed = result.run.speed;
   if (!speed) return nullptr;
   Fields parts = Fields::array();
   for (const auto& part : speed->parts)
@@ -20,7 +21,7 @@ Fields speed_fields(const std::optional<run::ExpectedSpeed>& speed, const std::s
           {"tokens_per_s_rank", speed->tokens_per_s_rank},
           {"step_s", speed->step_s},
           {"mfu", speed->mfu},
-          {"from", from},
+          {"from", result.speed_from(result.run)},
           {"basis", speed->basis},
           {"parts", std::move(parts)}};
 }
@@ -51,6 +52,7 @@ Fields run_fields(const PlanResult& result, const run::SizedRun& run) {
           {"needed_bytes", run.needed_bytes()},
           {"fits", run.fits()},
           {"tokens_per_s", run.speed ? Fields(run.speed->tokens_per_s) : Fields()},
+          {"speed_from", run.speed ? Fields(result.speed_from(run)) : Fields()},
           {"hours", value_or_null(result.hours_of(run))},
           {"cost", value_or_null(result.cost_of(run))}};
 }
@@ -114,7 +116,7 @@ Fields plan_fields(const PlanResult& result) {
   line["memory"] = memory_fields(run);
   line["largest_batch"] = value_or_null(result.largest_batch);
   line["flops_per_token"] = run.speed->model_flops_per_token;
-  line["speed"] = speed_fields(run.speed, result.rates_from);
+  line["speed"] = speed_fields(result);
   line["steps"] = value_or_null(result.outlook.steps);
   line["tokens_per_step"] = run.tokens_per_step();
   line["choices"] = choices_fields(result);

@@ -14,8 +14,12 @@ std::string short_count(double value) {
   return value < 1000 ? fmt::format("{:.4g}", value) : fmt::format("{:.0f}", value);
 }
 
-std::string per_second(const std::optional<run::ExpectedSpeed>& speed) {
-  return speed ? short_count(speed->tokens_per_s) : "-";
+// Marked where it is less sure than the rest of its table.
+std::string per_second(const PlanResult& result, const run::SizedRun& run) {
+  if (!run.speed) return "-";
+  const std::string from = result.speed_from(run);
+  return short_count(run.speed->tokens_per_s) +
+         (from == result.rates_from ? "" : fmt::format(" ({})", from));
 }
 
 std::string yes_or_no(bool fits) {
@@ -49,7 +53,7 @@ ShownTable moments_table(const run::SizedRun& run) {
   return table;
 }
 
-ShownTable choices_table(const std::vector<run::Choice>& choices) {
+ShownTable choices_table(const PlanResult& result) {
   ShownTable table{"The same run with one choice made otherwise (* as it is)",
                    {{"choice", false},
                     {"", false},
@@ -59,11 +63,11 @@ ShownTable choices_table(const std::vector<run::Choice>& choices) {
                     {"largest batch"},
                     {"tokens/s"}},
                    {}};
-  for (const run::Choice& one : choices)
+  for (const run::Choice& one : result.choices)
     table.rows.push_back({one.group, one.name + (one.current ? " *" : ""),
                           std::string(config::name_of(one.run.recompute())),
                           gib_text(one.run.needed_bytes()), yes_or_no(one.run.fits()),
-                          batch_or_none(one.largest_batch), per_second(one.run.speed)});
+                          batch_or_none(one.largest_batch), per_second(result, one.run)});
   return table;
 }
 
@@ -91,7 +95,7 @@ ShownTable sweep_table(const PlanResult& result) {
     } else {
       const auto hours = result.hours_of(*one.run), cost = result.cost_of(*one.run);
       row.insert(row.end(), {gib_text(one.run->needed_bytes()), yes_or_no(one.fits()),
-                             per_second(one.run->speed), hours ? short_count(*hours) : "-",
+                             per_second(result, *one.run), hours ? short_count(*hours) : "-",
                              cost ? short_count(*cost) : "-"});
     }
     table.rows.push_back(std::move(row));
@@ -118,7 +122,7 @@ std::vector<std::string> speed_facts(const PlanResult& result) {
   return {fmt::format("arithmetic: {:.4g} GFLOP a token", speed.model_flops_per_token / 1e9),
           fmt::format("speed: {} tokens/s, {} a rank; {:.4g} s a step; MFU {:.3f} ({})",
                       short_count(speed.tokens_per_s), short_count(speed.tokens_per_s_rank),
-                      speed.step_s, speed.mfu, result.rates_from),
+                      speed.step_s, speed.mfu, result.speed_from(result.run)),
           "speed from: " + speed.basis};
 }
 
@@ -182,6 +186,10 @@ std::optional<double> PlanResult::cost_of(const run::SizedRun& other) const {
   return *hours * other.world() * *price_per_gpu_hour;
 }
 
+std::string PlanResult::speed_from(const run::SizedRun& other) const {
+  return other.speed->estimated ? "estimated" : rates_from;
+}
+
 std::vector<std::string> plan_facts(const PlanResult& result) {
   const run::SizedRun& run = result.run;
   const auto trained =
@@ -209,7 +217,7 @@ std::vector<std::string> plan_facts(const PlanResult& result) {
 std::vector<ShownTable> plan_tables(const PlanResult& result) {
   std::vector<ShownTable> tables{memory_table(result.run), moments_table(result.run)};
   if (result.advice) tables.push_back(advice_table(result));
-  tables.push_back(choices_table(result.choices));
+  tables.push_back(choices_table(result));
   if (!result.swept.empty()) tables.push_back(sweep_table(result));
   return tables;
 }

@@ -28,6 +28,9 @@ struct PlanResult {
   // Of the steps alone, without validations and saves; nothing where the steps are not known.
   std::optional<double> hours_of(const run::SizedRun& run) const;
   std::optional<double> cost_of(const run::SizedRun& run) const;  // nothing without a price
+  // Where its speed comes from: as the device's, unless the run does what was measured nowhere.
+  // REQUIRES run.speed.
+  std::string speed_from(const run::SizedRun& run) const;
 };
 
 double as_gib(std::int64_t bytes);

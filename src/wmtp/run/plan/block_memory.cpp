@@ -1,9 +1,9 @@
 #include "wmtp/run/plan/block_memory.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "wmtp/kernels/linear_cross_entropy.h"
+#include "wmtp/kernels/packed/documents.h"
 
 namespace wmtp::run {
 namespace {
@@ -80,15 +80,15 @@ std::int64_t feed_forward_backward(const WorkShape& shape, const Widths& w) {
 
 // What the attention's kernel works in. cuDNN's for documents has sums over keys and rows, and the
 // gradients of grouped key/value heads for every query head, all in fp32, for a number of tokens
-// that is rounded up to a power of two. What it stores besides to be reproducible, up to 1 GiB, is
-// not counted.
+// that is rounded up to a power of two. What it stores besides to be reproducible is not of tokens,
+// and is counted apart.
 std::int64_t attention_workspace(const WorkShape& shape, const Widths& w) {
   const std::int64_t c = bytes_of(shape.dtype);
   if (!shape.on_gpu) return c * w.qkv;
   if (!shape.packed_cudnn) return 4 * w.q + (w.is_grouped ? 2 * c * w.q : 0);
-  const auto tokens = static_cast<std::uint64_t>(std::max<std::int64_t>(shape.tokens, 1));
-  const auto rounded = static_cast<std::int64_t>(std::bit_ceil(tokens));
-  return rounded * 4 * (w.heads + (w.is_grouped ? 3 : 1) * w.q) / static_cast<std::int64_t>(tokens);
+  const std::int64_t tokens = std::max<std::int64_t>(shape.tokens, 1);
+  const std::int64_t rounded = kernels::packed_bucket(1, tokens, tokens).tokens;
+  return rounded * 4 * (w.heads + (w.is_grouped ? 3 : 1) * w.q) / tokens;
 }
 
 // The attention's backward when the feed-forward's part is gone. The kernel returns gradients of q,
@@ -104,7 +104,8 @@ std::int64_t attention_backward(const WorkShape& shape, const Widths& w) {
   const std::int64_t inner = attention_workspace(shape, w);
   const std::int64_t dropped = adapts(shape, {"q_proj", "k_proj", "v_proj"}) ? 2 * c * w.d : 0;
   const std::int64_t at_output = shape.tokens * kept + float8.backward(w.q, w.d, false);
-  const std::int64_t at_kernel = shape.tokens * (kept + c * w.qkv + inner);
+  const std::int64_t at_kernel =
+      shape.tokens * (kept + c * w.qkv + inner) + shape.stored_score_bytes;
   const std::int64_t at_input = shape.tokens * (kept + c * (2 * w.qkv + w.d) + dropped) +
                                 float8.backward(w.d, w.qkv, !float8.light);
   return std::max({at_output, at_kernel, at_input});

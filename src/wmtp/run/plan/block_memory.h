@@ -32,6 +32,7 @@ struct WorkShape {
   std::optional<model::LoraConfig> lora = {};
   std::int64_t loss_chunk_rows = 0;                     // as TransformerOptions has it
   bool packed_cudnn = false;                            // attention over documents is cuDNN's
+  std::int64_t stored_score_bytes = 0;                  // what that stores to be reproducible
   model::Recompute recompute = model::Recompute::none;  // of the block
   ReadInputs reads = kAllInputs;                        // by the block's backward
   kernels::Float8Recipe float8 = kernels::Float8Recipe::off;

@@ -109,8 +109,9 @@ std::optional<FrozenPlan> plan_frozen(const config::Config& config, const RunCon
   plan.options.quantize = wish->quantize == config::Quantize::nf4;
   plan.options.device = context.device;
   plan.options.loss_chunk_rows = config.runtime.loss_chunk_rows;
-  plan.options.attention = attention_options(
-      config.runtime, {"frozen model", plan.source.config, plan.options.dtype}, context.device);
+  plan.options.attention =
+      attention_options(config.runtime, {"frozen model", plan.source.config, plan.options.dtype},
+                        context.device, context.named_gpu);
   plan.options.shard = wish->placement == config::Placement::shard;
   return plan;
 }

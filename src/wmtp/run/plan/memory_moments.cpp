@@ -20,6 +20,7 @@ class PolicyStep {
                .lora = request.lora,
                .loss_chunk_rows = request.loss_chunk_rows,
                .packed_cudnn = request.packed_cudnn,
+               .stored_score_bytes = request.stored_score_bytes,
                .float8 = request.float8},
         num_trunk_(request.model.num_trunk_blocks()) {
     const std::vector<layout::UnitSpec> specs = planned_units(request);
@@ -107,6 +108,8 @@ class PolicyStep {
   }
 
   bool has_trunk() const { return num_trunk_ > 0; }
+  // Of the step before, whose updates nobody has waited for yet.
+  MemoryPlan::Row pending_grads() const { return {kGradientsRow, all_grads_}; }
 
  private:
   static constexpr const char* kTrunk = "activations kept by the trunk";
@@ -164,7 +167,7 @@ class PolicyStep {
 };
 
 // The frozen model reads the same tokens and keeps nothing.
-Moment frozen_forward(const MemoryRequest& request) {
+Moment frozen_forward(const MemoryRequest& request, const MemoryPlan::Row& pending_grads) {
   const FrozenRequest& other = *request.other;
   const WorkShape shape{.model = other.model,
                         .dtype = other.dtype,
@@ -177,7 +180,9 @@ Moment frozen_forward(const MemoryRequest& request) {
                                ? 3 * block.hidden + loss_chunk_bytes(shape, /*gradient=*/false)
                                : block.hidden + value_head_bytes(shape, model::ValueHeadType::mlp,
                                                                  /*learns=*/false);
-  return {"frozen model's forward", {{"frozen model at work", std::max(trunk, end)}}};
+  std::vector<MemoryPlan::Row> rows{{"frozen model at work", std::max(trunk, end)}};
+  if (pending_grads.bytes > 0) rows.insert(rows.begin(), pending_grads);
+  return {"frozen model's forward", std::move(rows)};
 }
 
 }  // namespace
@@ -188,7 +193,7 @@ std::vector<Moment> step_moments(const MemoryRequest& request, const UnitMemory&
   if (!request.on_gpu() && units.widest_read > 0)
     moments.push_back(
         {"reading the weights", {{"one parameter on its way to fewer bits", units.widest_read}}});
-  if (request.other) moments.push_back(frozen_forward(request));
+  if (request.other) moments.push_back(frozen_forward(request, step.pending_grads()));
   moments.push_back(step.trunk_forward());
   if (request.value_head) moments.push_back(step.value_head());
   if (request.heads) {

@@ -5,7 +5,9 @@
 //   copies of all gradients that travel in another dtype; the update, beside which the root is
 //   gathered for the next step.
 // Gradients that do not stand come where their units are opened: the root's with the trunk's
-// forward, a head's with its own, a block's with its backward; all of them are there at the update.
+// forward, a head's with its own, a block's with its backward; all of them are there at the update,
+// and stay until the next step has waited for it (parallel/pending_updates.h). The frozen model's
+// forward comes before that; by the middle of the trunk's they are gone.
 // Before the first one weights that are kept in fewer bits are read, a parameter at a time; of a
 // GPU in the host's memory. Validation keeps nothing for a backward, so it is never the most.
 #pragma once

@@ -51,10 +51,11 @@ struct MemoryRequest {
   optim::Recipe recipe = optim::Recipe::fp32;
   int world = 1;
   model::Recompute recompute = model::Recompute::none;
-  std::int64_t tokens = 0;           // of a micro-batch on this rank
-  std::int64_t micro_batches = 1;    // of a step
-  std::int64_t loss_chunk_rows = 0;  // as TransformerOptions has it
-  bool packed_cudnn = false;         // attention over documents is cuDNN's
+  std::int64_t tokens = 0;              // of a micro-batch on this rank
+  std::int64_t micro_batches = 1;       // of a step
+  std::int64_t loss_chunk_rows = 0;     // as TransformerOptions has it
+  bool packed_cudnn = false;            // attention over documents is cuDNN's
+  std::int64_t stored_score_bytes = 0;  // what that stores to be reproducible
 
   // The CPU computes in fp32 only: a plan in fewer bits is one of a GPU.
   bool on_gpu() const { return !parallel.device.is_cpu() || parallel.param_dtype != kFloat32; }

@@ -98,6 +98,16 @@ std::int64_t sequences(const config::Config& config) {
   return config.training.batch_size * (config.data_sampling.use_pairwise ? 2 : 1);
 }
 
+// The last document of packed ones may be a filler.
+AttendingModel attending_model(const config::Config& config, const model::ModelConfig& model,
+                               DType dtype) {
+  return {.words = "model",
+          .config = model,
+          .dtype = dtype,
+          .num_documents = sequences(config) + (config.dataset.packing ? 1 : 0),
+          .max_length = config.dataset.max_length};
+}
+
 MemoryRequest memory_request(const config::Config& config, const RunContext& context,
                              const ModelPlan& plan) {
   const training::AssembleOptions& assemble = plan.assemble;
@@ -116,6 +126,9 @@ MemoryRequest memory_request(const config::Config& config, const RunContext& con
   request.tokens = sequences(config) * config.dataset.max_length;
   request.packed_cudnn =
       config.runtime.attention == config::AttentionKernel::cudnn && context.device.is_cuda();
+  if (request.packed_cudnn)
+    request.stored_score_bytes = stored_score_bytes(
+        config.runtime, attending_model(config, assemble.model, assemble.parallel.param_dtype));
   request.micro_batches = config::accumulation_steps(config, context.world);
   request.loss_chunk_rows = config.runtime.loss_chunk_rows;
   return request;
@@ -239,17 +252,11 @@ ModelPlan plan_model(const config::Config& config, const RunContext& context,
   assemble.quantize = config::base_quantize(config) == config::Quantize::nf4;
   assemble.value_head = value_head_options(config);
   assemble.parallel = parallel_options(config, context);
-  assemble.transformer.float8 =
-      float8_recipe(config.training.float8, "training.float8", source.config, assemble.parallel);
-  // The last document of packed ones may be a filler.
-  assemble.transformer.attention =
-      attention_options(config.runtime,
-                        {.words = "model",
-                         .config = source.config,
-                         .dtype = assemble.parallel.param_dtype,
-                         .num_documents = sequences(config) + (config.dataset.packing ? 1 : 0),
-                         .max_length = config.dataset.max_length},
-                        context.device);
+  assemble.transformer.float8 = float8_recipe(config.training.float8, "training.float8",
+                                              source.config, assemble.parallel, context.named_gpu);
+  assemble.transformer.attention = attention_options(
+      config.runtime, attending_model(config, source.config, assemble.parallel.param_dtype),
+      context.device, context.named_gpu);
   if (context.rank == 0) tell_cpu_precision(config, context.device);
   if (context.rank == 0) tell_groups(assemble.parallel, context.world);
   assemble.groups = param_groups(config);

@@ -15,6 +15,7 @@ class SideBySide {
     add_levels();
     add_strategies();
     add_precisions();
+    add_float8();
     add_ways();
     return std::move(choices_);
   }
@@ -64,6 +65,18 @@ class SideBySide {
           (recipe != optim::Recipe::split || computed == "bf16"))
         add("precision", fmt::format("{}, {} states", computed, optim::name_of(recipe)), false,
             {fmt::format("training.optimizer.precision={}", optim::name_of(recipe))});
+  }
+
+  // A GPU without such products refuses them, and is left with nothing to compare.
+  void add_float8() {
+    if (!sizer_.place().device.is_cuda()) return;
+    const std::size_t before = choices_.size();
+    const auto now = run_.config().training.float8;
+    for (const auto recipe :
+         {config::Float8::off, config::Float8::tensorwise, config::Float8::rowwise})
+      add("float8", std::string(config::name_of(recipe)), recipe == now,
+          {fmt::format("training.float8={}", config::name_of(recipe))});
+    if (choices_.size() == before + 1) choices_.pop_back();
   }
 
   void add_ways() {

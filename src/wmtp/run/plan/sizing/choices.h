@@ -15,9 +15,9 @@ struct Choice {
   std::optional<std::int64_t> largest_batch;  // of rows in a micro-batch; absent: none fits
 };
 
-// Every recompute level, strategy, precision and way of training (full, LoRA) that exists on this
-// device with these ranks, one group after the other; what the configuration's rules refuse is left
-// out.
+// Every recompute level, strategy, precision, recipe of float8 and way of training (full, LoRA)
+// that exists on this device with these ranks, one group after the other; what the configuration's
+// rules refuse is left out.
 std::vector<Choice> compare_choices(RunSizer& sizer, const SizedRun& run);
 
 // Strategies that differ with so many ranks.

@@ -57,16 +57,14 @@ class Chooser {
   }
 
  private:
-  // What the rules refuse is no choice: groups of a size that does not divide the ranks.
+  // What the rules refuse is no choice: groups of a size that does not divide the ranks, more rows
+  // than a kernel takes.
   void look_at_settings(const Candidate& candidate) {
-    std::optional<SizedRun> settings;
     try {
-      settings = sizer_.size(candidate);
+      look_at_batches(sizer_.size(candidate));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::config) throw;
-      return;
     }
-    look_at_batches(*settings);
   }
 
   // More rows need more memory: the first size that does not fit is the last one looked at.

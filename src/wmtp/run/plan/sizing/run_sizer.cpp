@@ -15,13 +15,14 @@ namespace {
 constexpr std::int64_t kUnlimitedBytes = std::numeric_limits<std::int64_t>::max() / 2;
 
 // Keys that change nothing about which models are opened, and how.
-constexpr std::array<std::string_view, 8> kModelsStay = {"distributed.",
+constexpr std::array<std::string_view, 9> kModelsStay = {"distributed.",
                                                          "training.batch_size=",
                                                          "training.gradient_accumulation_steps=",
                                                          "training.global_batch_size=",
                                                          "training.use_lora=",
                                                          "training.lora.",
                                                          "training.optimizer.",
+                                                         "training.float8=",
                                                          "dataset.max_length="};
 
 std::vector<std::string> model_overrides(const Candidate& candidate) {
@@ -61,6 +62,7 @@ ModelPlan plan_anyway(const config::Config& config, const RunContext& context,
   return plan_model(least, larger, sharded);
 }
 
+// A kernel may refuse what is larger (cuDNN's attention where it is to be reproducible).
 bool fits_batch(config::Config config, std::int64_t samples_per_rank, std::int64_t batch_size,
                 const RunContext& context, const OpenedModels& models) {
   config.training.batch_size = batch_size;
@@ -71,7 +73,7 @@ bool fits_batch(config::Config config, std::int64_t samples_per_rank, std::int64
     plan_model(config, context, models);
     return true;
   } catch (const Error& error) {
-    if (!is_too_large(error)) throw;
+    if (error.kind() != ErrorKind::config) throw;
     return false;
   }
 }
@@ -135,6 +137,7 @@ RunContext RunSizer::context_of(const config::Config& config, int world) const {
   context.environment = place_.environment;
   context.local_rank = 1 % local_world;
   context.local_world = local_world;
+  context.named_gpu = place_.named_gpu;
   return context;
 }
 

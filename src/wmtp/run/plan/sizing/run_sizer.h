@@ -16,6 +16,7 @@ namespace wmtp::run {
 struct SizingPlace {
   c10::Device device = c10::Device(c10::DeviceType::CPU);  // its kind counts
   int ranks_per_node = 0;                                  // at most; 0: all ranks are on one node
+  std::optional<GpuInfo> named_gpu = {};                   // as RunContext has it
   weights::Environment environment;
   std::function<std::int64_t(const config::Config&, int)> memory_bytes;  // of a rank
   std::function<const DeviceModel&(int)> rates;                          // BLOCKS at most once each

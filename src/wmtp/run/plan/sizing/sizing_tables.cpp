@@ -29,6 +29,7 @@ SizingPlace place_of(const std::string& gpu) {
   place.device = c10::Device(c10::DeviceType::CUDA, 0);
   place.ranks_per_node = kGpusOfTableNode;
   const DeviceModel& model = device_model(gpu);
+  place.named_gpu = model.gpu();
   place.memory_bytes = [&model](const config::Config&, int) {
     return static_cast<std::int64_t>(model.memory_bytes);
   };

@@ -56,10 +56,61 @@ void adapters_backward(const BlockWork& work, OperationCosts& costs) {
   }
 }
 
-void projection_backward(const BlockWork& work, double rows, double outputs, double inputs,
-                         OperationCosts& costs) {
-  if (work.learns) costs.product(outputs, inputs, rows);
-  costs.product(rows, inputs, outputs);
+// A matrix and what float8 has to ask of its products' operands, x and dy.
+struct Projected {
+  double rows, outputs, inputs;
+  // Tensorwise: the kernels that make them find the largest magnitude, too.
+  bool measures_x = true, measures_dy = true;
+  bool keeps_x = true;  // in bytes, where inputs are kept
+
+  double weights() const { return outputs * inputs; }
+};
+
+struct Projections {
+  Projected qkv, o, gate_up, down;
+  explicit Projections(const BlockWork& work) : Projections(work, BlockWidths(work.model)) {}
+
+ private:
+  Projections(const BlockWork& work, const BlockWidths& w)
+      : qkv{work.tokens, w.q + 2 * w.kv, w.d},
+        o{work.rows, w.d, w.q, /*measures_x=*/false, /*measures_dy=*/false, /*keeps_x=*/false},
+        gate_up{work.rows, 2 * w.f, w.d},
+        down{work.rows, w.d, w.f, /*measures_x=*/true, /*measures_dy=*/false} {}
+};
+
+// An operand is read for its scales unless those are known, then read and written in bytes, once
+// for each order. The rates are those of other passes.
+void quantise(const BlockWork& work, double elements, bool measured, int orders,
+              OperationCosts& costs) {
+  if (!measured || work.float8 == kernels::Float8Recipe::rowwise)
+    costs.elements(Pass::grad_norm, elements);
+  costs.pass(Pass::copy, elements * (costs.element_bytes() + orders));
+}
+
+void project(const BlockWork& work, const Projected& m, bool keeps, OperationCosts& costs) {
+  if (work.float8 == kernels::Float8Recipe::off) return costs.product(m.rows, m.outputs, m.inputs);
+  const int orders = keeps && m.keeps_x && work.learns ? 2 : 1;
+  quantise(work, m.rows * m.inputs, m.measures_x, orders, costs);
+  if (!work.weights_in_bytes) quantise(work, m.weights(), /*measured=*/false, 1, costs);
+  costs.float8_product(m.rows, m.outputs, m.inputs);
+}
+
+// `kept`: x is there, in bytes where it was kept so.
+void project_backward(const BlockWork& work, const Projected& m, bool kept, OperationCosts& costs) {
+  if (work.float8 == kernels::Float8Recipe::off) {
+    if (work.learns) costs.product(m.outputs, m.inputs, m.rows);
+    return costs.product(m.rows, m.inputs, m.outputs);
+  }
+  quantise(work, m.rows * m.outputs, m.measures_dy, work.learns ? 2 : 1, costs);
+  if (work.learns) {
+    if (!kept || !m.keeps_x) quantise(work, m.rows * m.inputs, m.measures_x, 1, costs);
+    costs.float8_product(m.outputs, m.inputs, m.rows);
+  }
+  if (work.weights_in_bytes)
+    costs.pass(Pass::copy, 2 * m.weights());  // turned
+  else
+    quantise(work, m.weights(), /*measured=*/false, 1, costs);
+  costs.float8_product(m.rows, m.inputs, m.outputs);
 }
 
 }  // namespace
@@ -70,6 +121,7 @@ void set_learning(const layout::UnitSpec& unit, BlockWork& work) {
   bool in_group = false;  // of A that read one input: behind them lie the B of the same adapters
   for (const layout::ParamSpec& param : unit.params) {
     if (param.name.ends_with(kMatrix) && param.trained) work.learns = true;
+    if (param.float8_matrix != 0) work.weights_in_bytes = true;
     const bool is_a = param.name.ends_with(kA);
     if (param.name.ends_with(kB))
       work.adapters.back().parts.push_back({.outputs = static_cast<double>(param.shape[0]),
@@ -82,43 +134,46 @@ void set_learning(const layout::UnitSpec& unit, BlockWork& work) {
   }
 }
 
-void block_forward(const BlockWork& work, OperationCosts& costs) {
+void block_forward(const BlockWork& work, bool keeps, OperationCosts& costs) {
   const BlockWidths w(work.model);
+  const Projections matrices(work);
   const double n = work.tokens, m = work.rows;
   costs.elements(Pass::norm, 4 * n * w.d);
-  costs.product(n, w.q + 2 * w.kv, w.d);
+  project(work, matrices.qkv, keeps, costs);
   costs.elements(work.model.qk_norm ? Pass::qk_rope : Pass::rope, 2 * n * (w.q + w.kv));
   costs.attention_forward(n, work.span, w.q);
   if (m < n) costs.elements(Pass::copy, 2 * m * (w.q + w.d));
-  costs.product(m, w.d, w.q);
+  project(work, matrices.o, keeps, costs);
   costs.elements(Pass::norm, 4 * m * w.d);
-  costs.product(m, 2 * w.f, w.d);
+  project(work, matrices.gate_up, keeps, costs);
   costs.elements(Pass::swiglu, 3 * m * w.f);
-  costs.product(m, w.d, w.f);
+  project(work, matrices.down, keeps, costs);
   adapters_forward(work, costs);
 }
 
 void block_backward(const BlockWork& work, model::Recompute level, OperationCosts& costs) {
   const BlockWidths w(work.model);
+  const Projections matrices(work);
   const double n = work.tokens, m = work.rows;
-  if (level == model::Recompute::block) block_forward(work, costs);
+  const bool kept = level != model::Recompute::light;
+  if (level == model::Recompute::block) block_forward(work, /*keeps=*/true, costs);
   if (level == model::Recompute::light) {
     if (work.reads.qkv) costs.elements(Pass::norm, 2 * n * w.d);
     if (work.model.qk_norm) costs.elements(Pass::qk_rope, 2 * n * (w.q + w.kv));
     if (work.reads.gate_up) costs.elements(Pass::norm, 2 * m * w.d);
     if (work.reads.down) costs.elements(Pass::swiglu, 3 * m * w.f);
   }
-  projection_backward(work, m, w.d, w.f, costs);
+  project_backward(work, matrices.down, kept, costs);
   costs.elements(Pass::swiglu_backward, 5 * m * w.f);
-  projection_backward(work, m, 2 * w.f, w.d, costs);
+  project_backward(work, matrices.gate_up, kept, costs);
   costs.elements(Pass::norm_backward, 4 * m * w.d);
-  projection_backward(work, m, w.d, w.q, costs);
+  project_backward(work, matrices.o, kept, costs);
   if (m < n) costs.elements(Pass::copy, (n + 2 * m) * (w.q + w.d));
   costs.attention_backward(n, work.span, w.q);
   const bool norm = work.model.qk_norm;
   costs.elements(norm ? Pass::qk_rope_backward : Pass::rope_backward,
                  2 * n * (w.q + 2 * w.kv) + (norm ? n * (w.q + w.kv) : 0));
-  projection_backward(work, n, w.q + 2 * w.kv, w.d, costs);
+  project_backward(work, matrices.qkv, kept, costs);
   costs.elements(Pass::norm_backward, 4 * n * w.d);
   adapters_backward(work, costs);
 }

@@ -1,8 +1,9 @@
-// The operations of one block and of one head's loss, forward and backward, as model/block.cpp and
-// kernels/linear_cross_entropy.cpp run them.
+// The operations of one block and of one head's loss, forward and backward, as model/block.cpp,
+// model/float8_projection.cpp and kernels/linear_cross_entropy.cpp run them.
 #pragma once
 #include <vector>
 
+#include "wmtp/kernels/float8.h"
 #include "wmtp/layout/unit_spec.h"
 #include "wmtp/model/block.h"
 #include "wmtp/model/model_config.h"
@@ -30,13 +31,16 @@ struct BlockWork {
   std::vector<AdapterWork> adapters = {};
   bool drops_out = false;  // inputs of adapters
   ReadInputs reads = {};   // by the backward
+  kernels::Float8Recipe float8 = kernels::Float8Recipe::off;
+  bool weights_in_bytes = false;  // float8: matrices are gathered quantised
 };
 
-// Whether the unit's matrices learn, and its adapters, from its parameters (as lora_units has
-// them).
+// Whether the unit's matrices learn and come in bytes, and its adapters, from its parameters (as
+// planned_units has them).
 void set_learning(const layout::UnitSpec& unit, BlockWork& work);
 
-void block_forward(const BlockWork& work, OperationCosts& costs);
+// `keeps`: its backward follows, and finds the inputs.
+void block_forward(const BlockWork& work, bool keeps, OperationCosts& costs);
 void block_backward(const BlockWork& work, model::Recompute level, OperationCosts& costs);
 
 struct LossWork {

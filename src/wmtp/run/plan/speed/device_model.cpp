@@ -24,6 +24,15 @@ constexpr DriverName kDriverNames[] = {
 
 }  // namespace
 
+GpuInfo DeviceModel::gpu() const {
+  WMTP_CHECK(!is_cpu(), "a CPU has no compute capability");
+  GpuInfo info;
+  info.name = title;
+  info.total_bytes = static_cast<std::int64_t>(memory_bytes);
+  info.major = major, info.minor = minor;
+  return info;
+}
+
 std::vector<std::string> device_names() {
   std::vector<std::string> names;
   for (const DeviceModel& device : known_devices()) names.push_back(device.name);

@@ -1,6 +1,7 @@
 // What a device does of a training step: one row for each GPU that `wmtp plan` knows, and the CPU.
 // The H200's rates are measured ones (benchmarks/gpu.md); of other GPUs only the published peaks
-// are known, and the parts of their peaks that they reach are taken to be the H200's.
+// are known, and the parts of their peaks that they reach are taken to be the H200's. Float8 and
+// 8-bit moments were measured on no GPU: what needs them is estimated everywhere.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -11,6 +12,7 @@
 
 #include "wmtp/run/plan/speed/rate_curve.h"
 #include "wmtp/run/plan/step_timeline.h"
+#include "wmtp/tensor/cuda_plugin.h"
 
 namespace wmtp::run {
 
@@ -29,7 +31,7 @@ enum class Pass {
   grad_norm,
   adamw,
   adamw_rounded,  // bf16 masters and moments
-  adamw_8bit,     // bf16 masters, moments in 8 bits; of CPUs only
+  adamw_8bit,     // bf16 masters, moments in 8 bits
   count_
 };
 inline constexpr std::size_t kNumPasses = static_cast<std::size_t>(Pass::count_);
@@ -39,10 +41,13 @@ struct DeviceModel {
   std::string title;              // "NVIDIA H200"
   double memory_bytes = 0;        // of one device; 0: the machine's is asked for (cpu)
   double peak_flops = 0;          // dense, of the compute dtype: bf16 on a GPU, fp32 on a CPU
+  double peak_float8_flops = 0;   // the same in float8; 0: the device is refused it
   double memory_bytes_per_s = 0;  // at best
+  int major = 0, minor = 0;       // compute capability
 
   RateCurve products;                        // flops/s of a matrix product, by its least extent
   RateCurve full_products;                   // the same in fp32
+  RateCurve float8_products;                 // the same in float8
   RateCurve attention_forward;               // flops/s (flops.h), by the span
   RateCurve attention_backward;              // the same; the backward counts twice the forward
   std::array<RateCurve, kNumPasses> passes;  // bytes/s, by the bytes of a call
@@ -60,6 +65,8 @@ struct DeviceModel {
 
   const RateCurve& pass(Pass which) const { return passes[static_cast<std::size_t>(which)]; }
   bool is_cpu() const { return name == "cpu"; }
+  // As RunContext::named_gpu has it. REQUIRES a GPU.
+  GpuInfo gpu() const;
 };
 
 std::vector<std::string> device_names();

@@ -27,7 +27,7 @@ struct ExpectedSpeed {
   double tokens_per_s_rank = 0;
   double model_flops_per_token = 0;  // as MFU counts them (run_flops.h)
   double mfu = 0;
-  bool estimated = false;
+  bool estimated = false;   // a part of it at least was measured on no such device
   std::vector<Part> parts;  // they add up to step_s
   std::string basis;
 };

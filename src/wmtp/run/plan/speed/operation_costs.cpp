@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "wmtp/core/error.h"
+
 namespace wmtp::run {
 
 OperationSeconds& OperationSeconds::operator+=(const OperationSeconds& other) {
@@ -31,6 +33,16 @@ void OperationCosts::product(double rows, double outputs, double inputs) {
   const double flops = 2 * rows * outputs * inputs;
   const double bytes = element_bytes_ * (rows * inputs + inputs * outputs + rows * outputs);
   sum_.products += std::max(flops / products().at(std::min({rows, outputs, inputs})),
+                            bytes / device_.memory_bytes_per_s);
+  ++sum_.calls;
+}
+
+void OperationCosts::float8_product(double rows, double outputs, double inputs) {
+  WMTP_CHECK(device_.peak_float8_flops > 0, "products in float8 on a device that has none");
+  if (rows <= 0) return;
+  const double flops = 2 * rows * outputs * inputs;
+  const double bytes = rows * inputs + inputs * outputs + element_bytes_ * rows * outputs;
+  sum_.products += std::max(flops / device_.float8_products.at(std::min({rows, outputs, inputs})),
                             bytes / device_.memory_bytes_per_s);
   ++sum_.calls;
 }

@@ -22,6 +22,8 @@ class OperationCosts {
 
   // [rows, inputs] x [inputs, outputs].
   void product(double rows, double outputs, double inputs);
+  // The same on operands in float8. REQUIRES a device that takes them.
+  void float8_product(double rows, double outputs, double inputs);
   // Causal, `width` = heads times their features.
   void attention_forward(double tokens, double span, double width);
   void attention_backward(double tokens, double span, double width);

@@ -19,6 +19,18 @@ double trained_of(const layout::UnitSpec& unit) {
   return sum;
 }
 
+double in_bytes_of(const layout::UnitSpec& unit) {
+  double sum = 0;
+  for (const layout::ParamSpec& param : unit.params)
+    if (param.float8_matrix != 0) sum += static_cast<double>(param.numel());
+  return sum;
+}
+
+// Of a master that is computed with in float8; planes are joined before.
+double read_bytes(const parallel::ParallelOptions& options) {
+  return options.splits(/*full_precision=*/false) ? 12 : element_size(options.master_dtype);
+}
+
 // Read in 4 bits with their scales, written to a slot.
 double nf4_pass_bytes(const layout::UnitSpec& unit, double compute_bytes) {
   constexpr double kNf4Bytes = 0.51587;
@@ -61,7 +73,8 @@ BlockWork StepWriter::block_of(const layout::UnitSpec& spec, bool head) const {
   BlockWork work{.model = shape_.model,
                  .tokens = tokens_,
                  .rows = head ? rows_ : tokens_,
-                 .span = request_.span};
+                 .span = request_.span,
+                 .float8 = shape_.float8};
   set_learning(spec, work);
   work.drops_out = shape_.lora && shape_.lora->dropout > 0;
   return work;
@@ -82,25 +95,28 @@ void StepWriter::add_head(OperationCosts& costs) const {
 
 void StepWriter::add_block(const layout::UnitSpec& spec, UnitWork& unit, bool head) {
   const BlockWork work = block_of(spec, head);
+  const model::Recompute level = head ? model::Recompute::none : shape_.recompute;
   OperationCosts forward = costs(), backward = costs();
-  block_forward(work, forward);
+  block_forward(work, !shape_.frozen && level == model::Recompute::none, forward);
   if (head) add_head(forward);
-  if (!shape_.frozen)
-    block_backward(work, head ? model::Recompute::none : shape_.recompute, backward);
+  if (!shape_.frozen) block_backward(work, level, backward);
   if (head) backward.elements(Pass::copy, 3 * tokens_ * static_cast<double>(shape_.model.dim));
   unit.forward += forward.sum();
   unit.backward += backward.sum();
 }
 
 // What Gatherer and Reducer do of their own: masters and matrices in NF4 to the compute dtype,
-// slots cleared, shards brought home. NO_SHARD has its optimizer write the copy.
+// masters to float8, slots cleared, shards brought home. NO_SHARD has its optimizer write the copy,
+// but none of float8.
 void StepWriter::add_runtime(const layout::UnitSpec& spec, UnitWork& unit) const {
   const parallel::ParallelOptions& options = shape_.parallel;
   const bool copied_by_update = options.strategy == parallel::Strategy::no_shard;
   const double master_bytes = element_size(options.master_dtype);
   OperationCosts forward = costs(), backward = costs();
-  if (!copied_by_update && master_bytes != compute_bytes_ && !spec.full_precision) {
-    const double cast = unit.trained / group_ * (master_bytes + compute_bytes_);
+  double cast = unit.in_bytes / group_ * (read_bytes(options) + 1);
+  if (!copied_by_update && master_bytes != compute_bytes_ && !spec.full_precision && cast <= 0)
+    cast = unit.trained / group_ * (master_bytes + compute_bytes_);
+  if (cast > 0) {
     forward.pass(Pass::copy, cast);
     if (!unit.kept && !unit.head && options.strategy != parallel::Strategy::shard_grad_op)
       backward.pass(Pass::copy, cast);
@@ -141,7 +157,7 @@ OperationSeconds StepWriter::frozen_model() const {
   OperationCosts costs(device_, element_size(other.dtype));
   const double blocks = static_cast<double>(other.model.num_blocks);
   block_forward({.model = other.model, .tokens = tokens_, .rows = tokens_, .span = request_.span},
-                costs);
+                /*keeps=*/false, costs);
   OperationSeconds sum = costs.sum() * blocks;
   OperationCosts rest(device_, element_size(other.dtype));
   rest.elements(Pass::norm, 4 * tokens_ * width);
@@ -172,7 +188,8 @@ Update update_of(const MemoryRequest& shape) {
   return {Pass::adamw, 28};
 }
 
-// Gradients are cleared where they lie, their norm is taken, AdamW runs over the shard.
+// Gradients are cleared where they lie, their norm is taken, AdamW runs over the shard, and the
+// largest magnitudes of what will be float8 are taken of the masters.
 OperationSeconds StepWriter::update(const std::vector<UnitWork>& units) const {
   const parallel::ParallelOptions& options = shape_.parallel;
   const Update one = update_of(shape_);
@@ -189,7 +206,9 @@ OperationSeconds StepWriter::update(const std::vector<UnitWork>& units) const {
     }
     if (group_ == 1) costs.pass(Pass::copy, 4 * shard);
     costs.pass(Pass::grad_norm, 4 * shard);
-    costs.pass(one.pass, (one.bytes + (writes_copy ? compute_bytes_ : 0)) * shard);
+    const bool copies = writes_copy && unit.in_bytes <= 0;
+    costs.pass(one.pass, (one.bytes + (copies ? compute_bytes_ : 0)) * shard);
+    costs.pass(Pass::grad_norm, read_bytes(options) * unit.in_bytes / group_);
   }
   return options.offloads() ? offloaded : costs.sum();
 }
@@ -203,10 +222,13 @@ StepWork StepWriter::write() {
     UnitWork unit;
     unit.kept = spec.kept;
     unit.trained = trained_of(spec);
+    unit.in_bytes = in_bytes_of(spec);
     unit.head = !spec.kept && has_heads && block >= shape_.model.num_trunk_blocks();
     unit.gather_bytes =
         (shape_.parallel.shards_frozen() ? static_cast<double>(spec.numel()) : unit.trained) *
-        (spec.full_precision ? 4 : compute_bytes_);
+        (spec.full_precision ? 4
+         : unit.in_bytes > 0 ? 1
+                             : compute_bytes_);
     unit.reduce_bytes =
         unit.trained * (spec.full_precision ? 4 : element_size(shape_.parallel.reduce_dtype));
     if (spec.full_precision) {

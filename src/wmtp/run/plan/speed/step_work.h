@@ -12,6 +12,7 @@ struct UnitWork {
   double gather_bytes = 0;             // the whole unit in the compute dtype, where it is gathered
   double reduce_bytes = 0;             // its whole gradient on the wire
   double trained = 0;                  // parameters
+  double in_bytes = 0;                 // of them in matrices that are gathered in float8
   bool kept = false, head = false;     // as UnitModel's
 };
 
