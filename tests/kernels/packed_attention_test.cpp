@@ -31,9 +31,10 @@ std::vector<std::int32_t> numbers_of(const Tensor& tensor) {
 }
 
 TEST(PackedDocuments, BucketsAreTheNextPowersOfTwo) {
-  EXPECT_EQ(packed_bucket(1, 1, 1), (PackedBucket{1, 128, 1}));
-  EXPECT_EQ(packed_bucket(5, 128, 129), (PackedBucket{8, 128, 256}));
+  EXPECT_EQ(packed_bucket(1, 1, 1), (PackedBucket{1, 128, 1024}));
+  EXPECT_EQ(packed_bucket(5, 128, 129), (PackedBucket{8, 128, 1024}));
   EXPECT_EQ(packed_bucket(8, 129, 1024), (PackedBucket{8, 256, 1024}));
+  EXPECT_EQ(packed_bucket(8, 129, 1025), (PackedBucket{8, 256, 2048}));
   EXPECT_EQ(packed_bucket(40000, 2048, 40000), (PackedBucket{65535, 2048, 65536}));
   EXPECT_EQ(packed_score_bytes({4, 2048, 8192}, 32), kMostPackedScoreBytes);
 }

@@ -54,7 +54,7 @@ struct CudaTables {
 };
 
 // Bumped whenever a table or a launcher's arguments change.
-inline constexpr unsigned kCudaPluginAbi = 7;
+inline constexpr unsigned kCudaPluginAbi = 8;
 // The plugin's one symbol: fills the tables and returns true, or false when the ABI differs.
 using CudaPluginEntry = bool (*)(unsigned abi, CudaTables* tables);
 inline constexpr const char* kCudaPluginSymbol = "wmtp_cuda_plugin";

@@ -10,7 +10,9 @@ namespace {
 constexpr int kBlock = 256;
 constexpr float kLeastScale = 1e-12f;
 
-__constant__ DynamicMapBits kFirstBits = kSignedMapBits, kSecondBits = kUnsignedMapBits;
+// In global memory: constant memory serves lanes that ask for different entries one by one.
+__device__ const DynamicMapBits kFirstBits = kSignedMapBits;
+__device__ const DynamicMapBits kSecondBits = kUnsignedMapBits;
 
 // The map of one moment, and the largest magnitude of its block by its bits, which no order of
 // threads changes.

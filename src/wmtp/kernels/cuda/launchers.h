@@ -174,11 +174,12 @@ inline constexpr int kNotSupported = 801;
 
 // out = beta out + left right^T with the scales' inverses: one each, or one for each row of both.
 struct CudaFloat8Product {
+  Element out_element;
   Float8Format left_format, right_format;
-  bool rowwise;
+  bool rowwise, fast;        // fast: the multiplying units may add up in fewer bits
   const void *left, *right;  // [rows, contracted], [columns, contracted]
-  const float *left_inverse, *right_inverse;
-  float* out;
+  const float *left_inverse, *right_inverse;  // null: no scales
+  void* out;
   std::int64_t rows, columns, contracted, out_stride;
   int beta;
 };

@@ -47,21 +47,67 @@ void launch_amax(const Tensor& x_RC, const Tensor& of_rows, const Tensor& of_col
   if (x_RC.numel() > 0) check_launch("float8_amax", gpu_kernels().float8_amax(args, gpu_stream()));
 }
 
-// False where cublasLt has no such product.
-bool add_product(const Float8Matrix& a, const Float8Matrix& b, const Tensor& out, int beta) {
+struct Product {
+  const Float8Matrix &a, &b;
+  bool fast;
+};
+
+enum class Scaling { within, left_out };
+
+// out = beta out + A B^T. False where cublasLt has no such product.
+bool multiply(const Product& of, const Tensor& out, int beta, Scaling scaling = Scaling::within) {
   CudaFloat8Product args{};
-  args.left_format = format_of_values(a), args.right_format = format_of_values(b);
-  args.rowwise = rowwise(a, b);
-  args.left = data_of(a.values_RK), args.right = data_of(b.values_RK);
-  args.left_inverse = floats_of(a.inverse), args.right_inverse = floats_of(b.inverse);
-  args.out = floats_of(out);
-  args.rows = a.values_RK.size(0), args.columns = b.values_RK.size(0);
-  args.contracted = a.values_RK.size(1), args.out_stride = row_stride(out);
+  args.out_element = element_of("float8 product", out);
+  args.left_format = format_of_values(of.a), args.right_format = format_of_values(of.b);
+  args.fast = of.fast;
+  args.left = data_of(of.a.values_RK), args.right = data_of(of.b.values_RK);
+  if (scaling == Scaling::within) {
+    args.rowwise = rowwise(of.a, of.b);
+    args.left_inverse = floats_of(of.a.inverse), args.right_inverse = floats_of(of.b.inverse);
+  }
+  args.out = data_of(out);
+  args.rows = of.a.values_RK.size(0), args.columns = of.b.values_RK.size(0);
+  args.contracted = of.a.values_RK.size(1), args.out_stride = row_stride(out);
   args.beta = beta;
   const int code = gpu_kernels().float8_product(args, gpu_stream());
   if (code == kNotSupported) return false;
   check_launch("float8 product", code);
   return true;
+}
+
+// cublasLt has scales of rows on compute capability 9.0 only, and there not for every shape. They
+// are powers of two, so that a sum in fp32 has the same digits when they come afterwards.
+bool multiply_and_scale(const Product& of, const Tensor& sum) {
+  if (!rowwise(of.a, of.b) || !multiply(of, sum, 0, Scaling::left_out)) return false;
+  sum.mul_(of.a.inverse.view({-1, 1})).mul_(of.b.inverse.view({1, -1}));
+  return true;
+}
+
+Error no_such_product(const Product& of) {
+  const auto named = [](const Float8Matrix& operand) {
+    return fmt::format("{} [{}, {}]",
+                       format_of_values(operand) == Float8Format::e4m3 ? "e4m3" : "e5m2",
+                       operand.values_RK.size(0), operand.values_RK.size(1));
+  };
+  const bool by_rows = rowwise(of.a, of.b);
+  return {ErrorKind::config, "kernels",
+          fmt::format("float8 product: cublasLt says CUBLAS_STATUS_NOT_SUPPORTED for {} by {}, {}",
+                      named(of.a), named(of.b),
+                      by_rows ? "rowwise, with its scales and without" : "tensorwise"),
+          "set training.float8: off"};
+}
+
+// Where cublasLt does not write or add to `out` as it is, the sum is one of its own, in fp32.
+void multiply_into(const Product& of, const Tensor& out, int beta) {
+  if (of.a.values_RK.size(1) == 0) {
+    if (beta == 0) out.zero_();
+    return;
+  }
+  const bool direct = (beta == 0 || out.scalar_type() == kFloat32) && can_be_written(out);
+  if (direct && multiply(of, out, beta)) return;
+  const Tensor sum = room_for(out, kFloat32);
+  if (!multiply(of, sum, 0) && !multiply_and_scale(of, sum)) throw no_such_product(of);
+  beta == 1 ? out.add_(sum) : out.copy_(sum);
 }
 
 }  // namespace
@@ -115,32 +161,16 @@ void float8_turn(const Tensor& rows_RC, const Tensor& columns_CR) {
 void float8_product(const Float8Matrix& a, const Float8Matrix& b, const Tensor& out, bool fast) {
   element_of("float8 product", out);
   if (out.numel() == 0) return;
-  const bool by_rows = rowwise(a, b);
+  if (rowwise(a, b)) return multiply_into({a, b, fast}, out, 0);
   Tensor to = can_be_written(out) ? out : room_for(out, out.scalar_type());
-  at::_scaled_mm_out(to, a.values_RK, b.values_RK.t(),
-                     by_rows ? a.inverse.view({-1, 1}) : a.inverse,
-                     by_rows ? b.inverse.view({1, -1}) : b.inverse, /*bias=*/{},
+  at::_scaled_mm_out(to, a.values_RK, b.values_RK.t(), a.inverse, b.inverse, /*bias=*/{},
                      /*scale_result=*/{}, out.scalar_type(), fast);
   if (!to.is_same(out)) out.copy_(to);
 }
 
 void float8_product_sum(const Float8Matrix& a, const Float8Matrix& b, const Tensor& out, int beta) {
   element_of("float8 product", out);
-  if (out.numel() == 0) return;
-  if (a.values_RK.size(1) == 0) {
-    if (beta == 0) out.zero_();
-    return;
-  }
-  const bool direct = out.scalar_type() == kFloat32 && can_be_written(out);
-  if (direct && add_product(a, b, out, beta)) return;
-  const Tensor sum = room_for(out, kFloat32);
-  if (!add_product(a, b, sum, 0))
-    throw Error(ErrorKind::config, "kernels",
-                fmt::format("float8 product: cublasLt has none of [{}, {}] and [{}, {}] here",
-                            a.values_RK.size(0), a.values_RK.size(1), b.values_RK.size(0),
-                            b.values_RK.size(1)),
-                "it takes a GPU of compute capability 9.0 or newer");
-  beta == 1 ? out.add_(sum) : out.copy_(sum);
+  if (out.numel() > 0) multiply_into({a, b, /*fast=*/false}, out, beta);
 }
 
 }  // namespace wmtp::kernels::gpu

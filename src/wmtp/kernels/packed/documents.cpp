@@ -13,7 +13,8 @@
 namespace wmtp::kernels {
 namespace {
 
-constexpr std::int64_t kShortestBucket = 128;   // cuDNN refuses plans of one token
+constexpr std::int64_t kShortestBucket = 128;  // cuDNN refuses plans of one token
+constexpr std::int64_t kFewestTokens = 1024;  // Transformer Engine's: a tile may have more than all
 constexpr std::int64_t kMostDocuments = 65535;  // the second and third extent of a CUDA grid
 
 std::int64_t power_of_two(std::int64_t count) {
@@ -27,7 +28,7 @@ PackedBucket packed_bucket(std::int64_t num_documents, std::int64_t max_length,
                            std::int64_t tokens) {
   return {.documents = std::min(power_of_two(num_documents), kMostDocuments),
           .length = std::max(power_of_two(max_length), kShortestBucket),
-          .tokens = power_of_two(tokens)};
+          .tokens = std::max(power_of_two(tokens), kFewestTokens)};
 }
 
 std::int64_t packed_score_bytes(const PackedBucket& bucket, std::int64_t num_heads) {

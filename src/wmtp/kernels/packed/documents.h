@@ -13,7 +13,8 @@ struct PackedBucket {
   std::int64_t documents = 0, length = 0, tokens = 0;
   bool operator==(const PackedBucket&) const = default;
 };
-// Each the next power of two; the length at least 128, the documents at most what a grid holds.
+// Each the next power of two; the length at least 128, the tokens at least 1024, the documents at
+// most what a grid holds.
 PackedBucket packed_bucket(std::int64_t num_documents, std::int64_t max_length,
                            std::int64_t tokens);
 
