@@ -4,95 +4,28 @@
   bench/gpu.sh BUNDLE OUT PART [PART ...]      PART: a name of --list
   python3 bench/gpu_records.py --list | --table OUT
 
-A part is a few rows; a row is measured from up to three sides, one after the other in the same call: `wmtp`, `peer` (the
-strongest form of PyTorch 2.11 FSDP2 that a user would run: compiled blocks and loss) and `floor` (the step's products and
-attention alone, gemm_bound.py). Every measurement is one line of OUT/records.jsonl: command, commit, GPU, clock, power and
-the program's own result. What is there already is not measured again, so a part that was cut short goes on where it ended
-(exit 75: call it again). The table with the goals is printed at the end, and by --table; a goal that is missed says by how
-much. A failed measurement is a line too: its goals are missed, and it is tried again with the next call.
+A part is a few rows of gpu_rows.py; a row is measured from up to three sides, one after the other in the same call: `wmtp`, `peer`
+(the strongest form of PyTorch 2.11 FSDP2 that a user would run: compiled blocks and loss, torchao where ours is 8-bit) and `floor`
+(the step's products and attention alone, gemm_bound.py). Every measurement is one line of OUT/records.jsonl: command, commit, GPU,
+clock, power and the program's own result. What is there already is not measured again, so a call that was cut short goes on where
+it ended (exit 75: call it again); what failed is a line too, its goals are missed, and it is tried again after all that was not
+tried yet. The table with the goals is printed at the end, and by --table; a goal that is missed says by how much. torchao is taken
+from $TORCHAO, the folder of its unpacked wheel, or from Python's own packages; a peer that needs it and finds none is not measured.
 """
 import argparse
-import dataclasses
+import importlib.machinery
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 
+from gpu_rows import ROWS
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 PART_SECONDS = 530  # of the ten minutes that a call may take
 CUT_SHORT = 75
-
-
-@dataclasses.dataclass
-class Goal:
-    """`figure` of the row's own side, alone or over that of `other` (a side, or another row's name), against `bound`."""
-    figure: str
-    at_least: bool
-    bound: float
-    other: str = ""
-
-    def text(self):
-        what = self.figure + (f" / {self.other}'s" if self.other else "")
-        return f"{what} {'>=' if self.at_least else '<='} {self.bound:g}"
-
-
-@dataclasses.dataclass
-class Row:
-    name: str
-    part: str
-    wmtp: str                   # flags of `wmtp bench step`
-    peer: str = ""              # flags of anchor_fsdp2.py; empty: no peer
-    floor: str = ""             # flags of gemm_bound.py
-    goals: tuple = ()
-    ranks: int = 1
-    seconds: int = 100          # limit of one measurement
-    peer_seconds: int = 170
-
-
-def speed(bound, other=""):
-    return Goal("tok_s_rank", True, bound, other)
-
-
-def memory(bound, other=""):
-    return Goal("peak_gib", False, bound, other)
-
-
-SEVEN = "--preset llama-mtp-7b --batch 4 --seq 2048"
-EVERY_MATRIX = "--lora-targets q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj"
-QWEN = "--preset qwen3-0.6b --batch 16 --seq 2048"
-LONG = "--preset qwen3-0.6b --batch 2 --seq 8192"
-STAGES = "--preset llama-mtp-7b --batch 4 --seq 1024 --recompute block"
-PEER = "--ac 0 --compile 1 --steps 8 --warm 3"
-OURS = "--steps 10 --warm 3"
-ROWS = [
-    Row("6.7B light", "seven", f"{SEVEN} --recompute light {OURS}", f"{SEVEN} {PEER}", SEVEN,
-        (speed(13000), memory(0.93, "peer"))),
-    Row("6.7B none", "seven", f"{SEVEN} --recompute none {OURS}", goals=(memory(1.0, "6.7B light peer"),)),
-    Row("6.7B bf16_sr", "seven_sr", f"{SEVEN} --recompute light --precision bf16_sr {OURS}",
-        goals=(speed(13300), memory(75))),
-    Row("6.7B offload", "offload", f"{SEVEN} --recompute block --cpu-offload --steps 4 --warm 2", seconds=200,
-        goals=(speed(0.6, "6.7B block"),)),
-    Row("6.7B block", "offload", f"{SEVEN} --recompute block {OURS}"),
-    Row("0.6B none", "qwen", f"{QWEN} --recompute none {OURS}", f"{QWEN} {PEER}", QWEN,
-        (speed(112000), memory(0.74, "peer"))),
-    Row("0.6B light", "qwen", f"{QWEN} --recompute light {OURS}",
-        goals=(speed(0.97, "0.6B none"), memory(0.61, "0.6B none peer"))),
-    Row("0.6B 2 x 8192", "qwen_long", f"{LONG} --recompute none {OURS}", f"{LONG} {PEER}", LONG, (speed(74000),)),
-    Row("6.7B LoRA 64", "lora", f"{SEVEN} --lora 64 --recompute none {OURS}", goals=(speed(19300), memory(37.5))),
-    Row("6.7B LoRA 64 light", "lora", f"{SEVEN} --lora 64 --recompute light {OURS}", goals=(memory(36),)),
-    Row("6.7B LoRA 64 on NF4", "nf4", f"--preset llama-2-7b --batch 1 --seq 2048 --lora 64 {EVERY_MATRIX} --quantize nf4 "
-        f"--recompute block {OURS}", goals=(memory(9),)),
-    Row("0.6B LoRA 16", "lora", f"{QWEN} --lora 16 --recompute none {OURS}", goals=(speed(134000),)),
-    Row("6.7B on 4 ranks", "ranks", f"{SEVEN} --recompute block --backend gloo --allow-shared-gpu --steps 1 --warm 0",
-        ranks=4, seconds=400, goals=(memory(30.5),)),
-    Row("verifiable", "stages", f"{STAGES} --stage verifiable --beside-uniform {OURS}", seconds=150,
-        goals=(Goal("over_uniform", False, 1.02),)),
-    Row("rho1", "stages", f"{STAGES} --stage rho1 --beside-uniform {OURS}", seconds=150,
-        goals=(Goal("over_uniform", False, 1.02),)),
-    Row("4 heads", "heads", f"{STAGES} {OURS}", goals=(Goal("tflops", True, 1 / 1.08, "1 head"),)),
-    Row("1 head", "heads", f"{STAGES} --heads 1 {OURS}"),
-]
 
 
 def commands(row, bundle):
@@ -100,6 +33,8 @@ def commands(row, bundle):
     wmtp = os.path.join(bundle, "bin/wmtp")
     launch = [wmtp, "launch", "--nproc", str(row.ranks), "--max-restarts", "0", "--"] if row.ranks > 1 else [wmtp]
     sides = {"wmtp": ([*launch, "bench", "step", "--device", "cuda", *row.wmtp.split()], row.seconds)}
+    if row.train:
+        sides["wmtp"] = (["python3", os.path.join(HERE, "gpu_train.py"), wmtp, *row.train.split()], row.seconds)
     if row.peer:
         script = os.path.join(HERE, "anchor_fsdp2.py")
         sides["peer"] = (["python3", script, "--device", "cuda", *row.peer.split()], row.peer_seconds)
@@ -134,14 +69,48 @@ def machine_state():
     return output_of(["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"]).splitlines()[:1]
 
 
+def torchao_folders():
+    """Where the peers look for torchao, as PYTHONPATH names it."""
+    return [folder for folder in (os.environ.get("TORCHAO"), *os.environ.get("PYTHONPATH", "").split(os.pathsep)) if folder]
+
+
+def lacks_torchao(command):
+    if not any("anchor_fsdp2" in word for word in command) or not {"--float8", "adamw8bit"} & set(command):
+        return False
+    found = importlib.machinery.PathFinder.find_spec("torchao", torchao_folders() + sys.path)
+    return found is None or found.origin is None  # any folder of that name is found, one that is a package has an origin
+
+
+def end_group(process):
+    """A launcher's ranks and a compiler's helpers end with it."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.communicate(timeout=5)
+        except (ProcessLookupError, subprocess.TimeoutExpired):
+            continue
+
+
+def run_bounded(command, limit):
+    """(exit status or why there is none, stdout, stderr)"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(torchao_folders())}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+                               env=environment, process_group=0)
+    try:
+        out, error = process.communicate(timeout=limit)
+        return process.returncode, out, error
+    except subprocess.TimeoutExpired as late:
+        return f"over {limit} s", "", (late.stderr or b"").decode(errors="replace")
+    finally:
+        if process.poll() is None:
+            end_group(process)
+
+
 def measure(row, side, command, limit, out, commit):
     record = {"row": row.name, "side": side, "commit": commit, "command": " ".join(command[1:] if side == "wmtp" else command)}
     started = time.monotonic()
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
-        record["result"], record["rc"], text = last_json(done.stdout), done.returncode, done.stderr
-    except subprocess.TimeoutExpired as late:
-        record["result"], record["rc"], text = None, f"over {limit} s", (late.stderr or b"").decode(errors="replace")
+    record["rc"], output, text = run_bounded(command, limit)
+    record["result"] = last_json(output)
     if record["rc"] != 0 or record["result"] is None:
         record["result"] = None
         record["error"] = text.strip().splitlines()[-3:]
@@ -186,6 +155,8 @@ def verdict(records, row, goal):
     if ours is None or not other:
         return f"{goal.text()}: not measured"
     value = ours / other
+    if goal.bound is None:
+        return f"{goal.text()}: {value:.4g}"
     met = value >= goal.bound if goal.at_least else value <= goal.bound
     return f"{goal.text()}: {value:.4g}, " + ("met" if met else f"missed by {abs(value / goal.bound - 1):.1%}")
 
@@ -196,10 +167,11 @@ def table(out):
 
     def cell(row, side, figure, form):
         value = figure_of(records, row.name, side, figure)
-        return form.format(value) if value is not None else "-"
+        return form.format(value) if value is not None else "failed" if side in failed else "-"
     for row in ROWS:
         if not any((row.name, side) in records for side in ("wmtp", "peer", "floor")):
             continue
+        failed = [side for side in ("wmtp", "peer", "floor") if not records.get((row.name, side), {"result": 1})["result"]]
         goals = "; ".join(verdict(records, row, goal) for goal in row.goals)
         lines.append(f"| {row.name} | {cell(row, 'wmtp', 'tok_s_rank', '{:,.0f}')} | {cell(row, 'wmtp', 'peak_gib', '{:.1f}')} | "
                      f"{cell(row, 'peer', 'tok_s_rank', '{:,.0f}')} | {cell(row, 'peer', 'peak_gib', '{:.1f}')} | "
@@ -207,22 +179,36 @@ def table(out):
     return "\n".join(lines)
 
 
+def seconds_left(started):
+    """Of the part, and of the call that gpu.sh began."""
+    own = PART_SECONDS - (time.monotonic() - started)
+    return min(own, float(os.environ.get("GPU_DEADLINE", "inf")) - 15 - time.time())
+
+
 def run(bundle, out, parts):
     os.makedirs(out, exist_ok=True)
+    started, cut, records = time.monotonic(), False, read_records(out)
     commit = output_of([os.path.join(bundle, "bin/wmtp"), "version"]).splitlines()[:1]
-    started, cut = time.monotonic(), False
-    for row in (row for row in ROWS if row.part in parts):
-        for side, (command, limit) in commands(row, bundle).items():
-            if read_records(out).get((row.name, side), {}).get("result"):
-                continue
-            if time.monotonic() - started + limit > PART_SECONDS:
-                cut = True
-                continue
+    missing = [(row, side, *how) for row in ROWS if row.part in parts for side, how in commands(row, bundle).items()
+               if not records.get((row.name, side), {}).get("result")]
+    missing.sort(key=lambda each: (each[0].name, each[1]) in records)  # what failed before comes last
+    for row, side, command, limit in missing:
+        if lacks_torchao(command):
+            print(f"{row.name}, {side}: not measured, for no torchao can be imported: TORCHAO=FOLDER of its unpacked wheel")
+        elif seconds_left(started) < limit:
+            cut = True
+        else:
             measure(row, side, command, limit, out, commit)
     print(table(out))
     if cut:
         print("cut short before the call's limit of time: call the same part again")
     return CUT_SHORT if cut else 0
+
+
+def listed(part):
+    rows = [row for row in ROWS if row.part == part]
+    most = sum(limit for row in rows for _, limit in commands(row, "").values())
+    return f"{part} (at most {most} s): " + ", ".join(row.name for row in rows)
 
 
 def main():
@@ -233,13 +219,14 @@ def main():
     parser.add_argument("words", nargs="*", metavar="BUNDLE OUT PART")
     args = parser.parse_args()
     if args.list:
-        print("\n".join(f"{part}: " + ", ".join(row.name for row in ROWS if row.part == part) for part in names))
+        print("\n".join(map(listed, names)))
         return 0
     if args.table:
         print(table(args.table))
         return 0
     if len(args.words) < 3:
         parser.error("BUNDLE, OUT and at least one PART are needed; --list names the parts")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what is being measured ends too
     bundle, out, *parts = args.words
     if unknown := [part for part in parts if part not in names]:
         parser.error(f"no part {', '.join(unknown)}; there are correct, {', '.join(names)}")

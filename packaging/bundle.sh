@@ -84,7 +84,8 @@ cp packaging/link-torch.sh "$stage/"
 [ -z "$site_packages" ] || ln -s "$site_packages" "$stage/lib/site-packages"
 
 bytes=$(du -sb "$stage" | cut -f1)
-[ "$bytes" -le $max_bytes ] || fail "$((bytes >> 20)) MiB, the limit is $((max_bytes >> 20)) MiB"
+# What users are given has a limit; programs that tests need besides travel compressed.
+[ -n "$named" ] || [ "$bytes" -le $max_bytes ] || fail "$((bytes >> 20)) MiB, the limit is $((max_bytes >> 20)) MiB"
 rm -rf "${out:?}/$name"
 mv "$stage" "$out/$name"
 trap - EXIT
