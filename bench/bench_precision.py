@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """What the optimizer's precision costs: losses after some hundred steps, bytes of the state, time of a step.
 
-  python bench/bench_precision.py [--steps 500] [--seeds 1 2] [--precision NAME...] [--threads 1]
+  python bench/bench_precision.py [--steps 500] [--seeds 1 2] [--precision NAME...] [--threads 1] [--model tiny|small] [--losses-only]
 Every precision of training.optimizer.precision trains the same small model from the same drawn weights on the same generated text
 (`wmtp data demo`, which can be learnt), once per seed of weights, order and rounding. The loss is the mean of the last 25 steps. Beside
 the difference to fp32 stands the seed spread, the distance between the two seeds of fp32: a difference below it cannot be told from
-another seed. Bytes and seconds are those of `wmtp bench step` with the preset `small`, batch 1 x 64.
+another seed. The model is one of 64 features and 4 blocks, or the preset `small` of 60 M parameters. Bytes and seconds are those of
+`wmtp bench step` with the preset `small`, batch 1 x 64.
 """
 import argparse
 import json
@@ -21,14 +22,18 @@ LAST = 25
 CONFIG = """
 experiment: {{name: precision, stage: baseline}}
 models:
-  policy: {{path: micro, tokenizer_path: {data}, init: random, dtype: fp32,
-            params: {{dim: 64, n_layers: 4, n_heads: 4, n_kv_heads: 2, head_dim: 16, ffn_dim: 192}}}}
+  policy: {{path: {path}, tokenizer_path: {data}, init: random, dtype: fp32, params: {params}}}
 dataset: {{train: {data}/train.jsonl, max_length: 96}}
-training: {{n_epochs: 1000, max_steps: {steps}, batch_size: 4, learning_rate: 2e-3, log_interval: 1,
+training: {{n_epochs: 1000, max_steps: {steps}, batch_size: 4, learning_rate: {learning_rate}, log_interval: 1,
             lr_scheduler: {{type: cosine, warmup_ratio: 0.05, min_lr_ratio: 0.1}}}}
 checkpoint: {{save_checkpoint_every: null, export_on_finish: none}}
 runtime: {{device: cpu, cache_dir: {data}/cache, threads: {threads}}}
 """
+
+
+MODELS = {"tiny": {"path": "micro", "learning_rate": "2e-3",
+                   "params": "{dim: 64, n_layers: 4, n_heads: 4, n_kv_heads: 2, head_dim: 16, ffn_dim: 192}"},
+          "small": {"path": "small", "learning_rate": "5e-4", "params": "{}"}}
 
 
 def wmtp(*words):
@@ -59,6 +64,8 @@ def main():
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--precision", nargs="+", choices=PRECISIONS, default=PRECISIONS)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--model", choices=MODELS, default="tiny")
+    parser.add_argument("--losses-only", action="store_true")
     args = parser.parse_args()
     if args.steps < LAST:
         parser.error(f"--steps {args.steps}: the loss is the mean of the last {LAST}")
@@ -67,7 +74,7 @@ def main():
         folder = Path(name)
         wmtp("data", "demo", "--out", folder / "data", "--rows", 2000, "--seed", 3)
         config = folder / "precision.yaml"
-        config.write_text(CONFIG.format(data=folder / "data", steps=args.steps, threads=args.threads))
+        config.write_text(CONFIG.format(data=folder / "data", steps=args.steps, threads=args.threads, **MODELS[args.model]))
         print("| precision | " + " | ".join(f"seed {seed}" for seed in args.seeds) + " | mean | mean - fp32 | seed spread of fp32 |")
         print("|---|" + "---|" * (len(args.seeds) + 3), flush=True)
         for precision in args.precision:
@@ -80,6 +87,8 @@ def main():
             else:
                 row += ["", ""]
             print(f"| {precision} | " + " | ".join(row) + " |", flush=True)
+    if args.losses_only:
+        return 0
     print("\n| precision | state, MiB | bytes a parameter | peak, MiB | plan, MiB | step, ms |\n|---|---|---|---|---|---|", flush=True)
     for precision in args.precision:
         step = step_of(precision, args.threads)

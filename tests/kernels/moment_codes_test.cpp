@@ -12,6 +12,7 @@
 #include "wmtp/core/checksum.h"
 #include "wmtp/kernels/codes/moment_codes.h"
 #include "wmtp/kernels/cpu/code_search.h"
+#include "wmtp/kernels/cpu/code_table.h"
 
 namespace wmtp::kernels::testing {
 namespace {
@@ -107,6 +108,28 @@ TEST(MomentCodes, TheSearchFindsWhatTheWholeMapSays) {
       for (const float at : {map[code], map[code] + 0.5f * (map[code + 1] - map[code])})
         for (const float y : {std::nextafter(at, -2.0f), at, std::nextafter(at, 2.0f)})
           ASSERT_EQ(search.nearest(y), nearest_of_all(moment, y)) << y;
+  }
+}
+
+// The vectorised bodies look up one code and may step to the next: the ends of all upper halves,
+// and every number at which a code begins.
+TEST(MomentCodes, TheTableFindsWhatTheSearchFinds) {
+  for (const Moment moment : {Moment::first, Moment::second}) {
+    const auto& search = cpu::CodeSearch::of(moment);
+    const cpu::CodeTable& table = cpu::code_table(moment);
+    const auto expect_code = [&](float y) {
+      const std::uint8_t code = table.start[std::bit_cast<std::uint32_t>(y) >> 16];
+      ASSERT_EQ(code + (table.step[code] <= y ? 1 : 0), search.nearest(y)) << y;
+    };
+    for (std::uint32_t upper = 0; upper < 65536; ++upper)
+      for (const std::uint32_t lower : {0u, 1u, 0x8000u, 0xffffu}) {
+        const auto y = std::bit_cast<float>(upper << 16 | lower);
+        if (!std::isnan(y) || (upper & 0x40u) != 0) expect_code(y);  // a quotient is no other NaN
+      }
+    for (std::size_t code = 0; code < 255; ++code)
+      for (const float at : {table.step[code], table.values[code], table.values[code + 1]})
+        for (const float y : {std::nextafter(at, -2.0f), at, std::nextafter(at, 2.0f)})
+          expect_code(y);
   }
 }
 

@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cstring>
 #include <limits>
 
 #include "support/expect_error.h"
 #include "tests/kernels/op_matrix.h"
 #include "wmtp/kernels/codes/plane_bits.h"
+#include "wmtp/kernels/cpu/nf4.h"
 #include "wmtp/kernels/support/simd_level.h"
 #include "wmtp/kernels/swiglu.h"
 
@@ -116,6 +118,23 @@ TEST_P(Simd, AMasterInPlanesIsTheOneInATensor) {
     ASSERT_EQ(upper[i], wanted.upper) << i;
     ASSERT_EQ(static_cast<std::int16_t>(lower[i]), wanted.lower) << i;
   }
+}
+
+// Every byte at every place of a block of any size, and nothing written behind it.
+TEST_P(Simd, Nf4HasTheBitsOfTheDefinition) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const float scale : {0.0f, 0.3f, 1e-39f, 3e38f, infinity, -infinity,
+                            std::bit_cast<float>(0x7fd23456u), std::bit_cast<float>(0xffc00001u)})
+    for (std::int64_t size = 0; size <= 64; ++size)
+      for (int first = 0; first < 256; first += 19) {
+        std::vector<std::uint8_t> packed(32);
+        for (std::size_t i = 0; i < 32; ++i) packed[i] = static_cast<std::uint8_t>(first + 41 * i);
+        std::vector<float> got(65, 7.0f), wanted = got;
+        kernels().nf4_dequantize(packed.data(), scale, size, got.data());
+        nf4_dequantize_block(packed.data(), scale, size, wanted.data());
+        ASSERT_EQ(std::memcmp(got.data(), wanted.data(), 65 * sizeof(float)), 0)
+            << scale << " " << size << " " << first;
+      }
 }
 
 TEST_P(Simd, WhereARangeBeginsChangesNoBit) {

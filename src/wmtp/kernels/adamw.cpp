@@ -95,8 +95,8 @@ void adamw(const AdamW& args) {
   check_adamw(args);
   if (args.param.numel() == 0) return;
   if (args.param.is_cuda()) return adamw_on_gpu(args);
-  if (in_8bit(args)) return cpu::adamw_8bit(args);
-  if (in_bf16(args)) return cpu::adamw_rounded(args);
+  if (in_8bit(args)) return cpu::fast::adamw_8bit(args);
+  if (in_bf16(args)) return cpu::fast::adamw_rounded(args);
   if (args.param.scalar_type() == kFloat64) return cpu::adamw<double>(args);
   cpu::fast::adamw(args);
 }

@@ -5,10 +5,12 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "wmtp/core/error.h"
 #include "wmtp/kernels/cpu/nf4.h"
 #include "wmtp/kernels/cpu/parallel.h"
+#include "wmtp/kernels/cpu/simd/table.h"
 #include "wmtp/kernels/support/checks.h"
 #include "wmtp/kernels/support/cuda_launch.h"
 #include "wmtp/tensor/dtype.h"
@@ -62,6 +64,14 @@ class ScaleReader {
 };
 
 template <class T>
+void dequantize_block(const std::uint8_t* packed, float scale, std::int64_t size, T* out) {
+  if constexpr (std::is_same_v<T, float>)
+    cpu::simd_kernels().nf4_dequantize(packed, scale, size, out);
+  else
+    cpu::nf4_dequantize_block(packed, scale, size, out);
+}
+
+template <class T>
 void dequantize_on_cpu(const Tensor& packed, const Nf4Scales& scales, const Tensor& out) {
   const ScaleReader scale_of(scales);
   const auto* bytes = packed.const_data_ptr<std::uint8_t>();
@@ -69,8 +79,8 @@ void dequantize_on_cpu(const Tensor& packed, const Nf4Scales& scales, const Tens
   const std::int64_t size = out.numel();
   cpu::parallel_for(nf4_blocks(size), kBlocksOfAThread, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t block = begin; block < end; ++block)
-      cpu::nf4_dequantize_block(bytes + block * kNf4Block / 2, scale_of(block),
-                                size_of_block(block, size), values + block * kNf4Block);
+      dequantize_block(bytes + block * kNf4Block / 2, scale_of(block), size_of_block(block, size),
+                       values + block * kNf4Block);
   });
 }
 

@@ -9,6 +9,7 @@
 namespace wmtp::kernels::cpu {
 
 inline constexpr std::int64_t kBlocksOfAPart = 32;  // worth a thread
+inline constexpr float kLeastScale = 1e-12f;
 
 // The largest |x| by its bits: the order of elements does not matter, infinity is above every
 // number and NaN above infinity.
@@ -20,11 +21,10 @@ class LargestMagnitude {
   }
   float scale() const {
     const float largest = std::bit_cast<float>(bits_);
-    return largest < kLeast ? kLeast : largest;
+    return largest < kLeastScale ? kLeastScale : largest;
   }
 
  private:
-  static constexpr float kLeast = 1e-12f;
   std::uint32_t bits_ = 0;
 };
 
@@ -47,6 +47,7 @@ class CodeSearch {
     return code == 0 && x > least_with_history_ ? std::uint8_t{1} : code;
   }
   float value(std::uint8_t code) const { return values_[code]; }
+  float least_with_history() const { return least_with_history_; }
 
  private:
   explicit CodeSearch(Moment moment);

@@ -1,4 +1,4 @@
-// The vectorised fp32 CPU bodies of the ops: simd/ over ATen's threads. Same contracts as
+// The vectorised CPU bodies of the ops: simd/ over ATen's threads. Same contracts as
 // definitions.h; the number of threads changes no bit.
 #pragma once
 #include "wmtp/kernels/adamw.h"
@@ -17,6 +17,8 @@ void swiglu(const Tensor& gate_up_N2F, const Tensor& out_NF);
 void swiglu_backward(const SwigluBackward& args);
 void cross_entropy(const CrossEntropy& args);
 void adamw(const AdamW& args);
+void adamw_rounded(const AdamW& args);  // these two give the bits of reference.h's
+void adamw_8bit(const AdamW& args);
 void add_squared_norm(const Tensor& flat, const Tensor& out);  // fp32 or bf16
 
 }  // namespace wmtp::kernels::cpu::fast

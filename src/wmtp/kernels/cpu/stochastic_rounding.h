@@ -25,6 +25,12 @@ inline void store_param(float& to, float value, std::uint32_t) {
   to = value;
 }
 
+// Every update draws from a stream of its own.
+inline std::uint64_t rounding_stream(const AdamW& args) {
+  return args.rounding.stream +
+         static_cast<std::uint64_t>(*args.applied_steps.data_ptr<std::int64_t>() + 1);
+}
+
 // The numbers of consecutive elements of one range: each word is drawn once.
 class RoundingDraws {
  public:
@@ -33,9 +39,7 @@ class RoundingDraws {
   };
 
   explicit RoundingDraws(const AdamW& args)
-      : rounding_(args.rounding),
-        stream_(args.rounding.stream +
-                static_cast<std::uint64_t>(*args.applied_steps.data_ptr<std::int64_t>() + 1)) {}
+      : rounding_(args.rounding), stream_(rounding_stream(args)) {}
 
   // Of the range's element i, where `i` is one after the last one or anywhere.
   Halves at(std::int64_t i) {

@@ -1,7 +1,13 @@
-// Part of bodies.h, behind vec.h. Sixteen numbers of 16 bits: bf16, and the planes of
+// Part of bodies.h and of exact_bodies.h, behind vec.h. Numbers of 16 bits: bf16, and the planes of
 // codes/planes.h, split and joined as codes/plane_bits.h has it.
+
+// All bits of the lanes where a > b, both below 2^31. A comparison is made lane by lane where a
+// vector is wider than the registers.
+WMTP_INLINE Words mask_above(Words a, Words b) {
+  return reinterpret_cast<Words>(reinterpret_cast<Ints>(b - a) >> 31);
+}
 WMTP_INLINE Words nan_mask(Words bits) {
-  return reinterpret_cast<Words>((bits & 0x7fffffffu) > 0x7f800000u);
+  return mask_above(bits & 0x7fffffffu, Words{} + 0x7f800000u);
 }
 WMTP_INLINE Halves upper_plane(Vec value) {
   const Words bits = reinterpret_cast<Words>(value), is_nan = nan_mask(bits);

@@ -1,16 +1,5 @@
-// Part of bodies.h. AdamW in one pass over the memory, and the sum of squares.
-
-struct AdamWTerms {
-  Vec m1, m2, param;
-};
-
-WMTP_INLINE AdamWTerms adamw_terms(const AdamWRange& a, Vec grad, Vec m1, Vec m2, Vec param) {
-  const Vec g = grad * a.grad_scale;
-  m1 = a.beta1 * m1 + (1.0f - a.beta1) * g;
-  m2 = a.beta2 * m2 + (1.0f - a.beta2) * g * g;
-  param = param * a.keep - a.rate * m1 / (root(m2 * a.correction2) + a.eps);
-  return {m1, m2, param};
-}
+// Part of bodies.h, behind adamw_terms.h. AdamW in one pass over the memory, and the sum of
+// squares.
 
 void adamw(const AdamWRange& a, std::int64_t begin, std::int64_t end) {
   std::int64_t i = begin;
@@ -41,6 +30,9 @@ void adamw(const AdamWRange& a, std::int64_t begin, std::int64_t end) {
   if (a.upper) store_halves_some(a.upper + i, upper_plane(t.param), rest);
   if (a.lower) store_halves_some(a.lower + i, lower_plane(t.param), rest);
 }
+
+typedef double Doubles __attribute__((vector_size(64)));
+typedef float Eight __attribute__((vector_size(32)));
 
 struct SquareSums {
   Doubles low{}, high{};

@@ -4,9 +4,9 @@
 #pragma once
 #include <cstdint>
 
-namespace wmtp::kernels::cpu {
+#include "wmtp/kernels/cpu/simd/optimizer_ranges.h"
 
-using Bf16Bits = std::uint16_t;
+namespace wmtp::kernels::cpu {
 
 // N rows, D features. Strides are elements.
 struct NormRows {
@@ -54,18 +54,6 @@ struct CrossEntropyRows {
   std::int64_t logits_stride, hidden_stride, num_logits, num_features;
 };
 
-struct AdamWRange {
-  float *exp_avg, *exp_avg_sq;
-  float* param;  // null: the master is in planes, both of which are given
-  // The upper plane (codes/planes.h) is written beside `param` too where it is given, as a bf16
-  // copy.
-  std::uint16_t *upper, *lower;
-  float* copy;        // may be null
-  const float* grad;  // one of the two
-  const Bf16Bits* grad_bf16;
-  float beta1, beta2, keep, rate, correction2, eps, grad_scale;
-};
-
 // Bodies work on the items [begin, end).
 struct SimdKernels {
   const char* name;
@@ -81,8 +69,13 @@ struct SimdKernels {
   void (*swiglu_backward)(const SwigluRows&, std::int64_t begin, std::int64_t end);
   void (*cross_entropy)(const CrossEntropyRows&, std::int64_t begin, std::int64_t end);
   void (*adamw)(const AdamWRange&, std::int64_t begin, std::int64_t end);
+  // Bit for bit what cpu/reference.h has, of blocks the second.
+  void (*adamw_rounded)(const RoundedRange&, std::int64_t begin, std::int64_t end);
+  void (*adamw_8bit)(const CodedRange&, std::int64_t begin, std::int64_t end);
   double (*squared_norm)(const float* values, std::int64_t size);
   double (*squared_norm_bf16)(const Bf16Bits* values, std::int64_t size);
+  // Of one block, bit for bit as cpu/nf4.h has it.
+  void (*nf4_dequantize)(const std::uint8_t* packed, float scale, std::int64_t size, float* out);
 };
 
 namespace baseline {

@@ -1,20 +1,21 @@
-// Sixteen floats at a time, on whatever registers the instruction set has. Included once per
-// instruction set, inside that set's namespace and with its compiler flags: so nothing here may be
-// an inline function the linker could share with the rest of the program, and no header with such
-// functions is included.
-typedef float Vec __attribute__((vector_size(64)));
-typedef float VecAnywhere __attribute__((vector_size(64), aligned(4), may_alias));
-typedef std::int32_t Ints __attribute__((vector_size(64)));
-typedef std::uint32_t Words __attribute__((vector_size(64)));
-typedef std::uint16_t Halves __attribute__((vector_size(32)));
-typedef std::uint16_t HalvesAnywhere __attribute__((vector_size(32), aligned(2), may_alias));
-typedef double Doubles __attribute__((vector_size(64)));
-typedef float Eight __attribute__((vector_size(32)));
+// WMTP_VEC_BYTES of floats at a time, on whatever registers the instruction set has: sixteen where
+// lanes are added up, so that every set adds in one order, else as many as a register holds.
+// Included once per instruction set and size, inside that set's namespace and with its compiler
+// flags: so nothing here may be an inline function the linker could share with the rest of the
+// program, and no header with such functions is included.
+constexpr int kVecBytes = WMTP_VEC_BYTES;
+typedef float Vec __attribute__((vector_size(kVecBytes)));
+typedef float VecAnywhere __attribute__((vector_size(kVecBytes), aligned(4), may_alias));
+typedef std::int32_t Ints __attribute__((vector_size(kVecBytes)));
+typedef std::uint32_t Words __attribute__((vector_size(kVecBytes)));
+typedef std::uint16_t Halves __attribute__((vector_size(kVecBytes / 2)));
+typedef std::uint16_t HalvesAnywhere
+    __attribute__((vector_size(kVecBytes / 2), aligned(2), may_alias));
 
 #define WMTP_INLINE static inline __attribute__((always_inline))
 #define WMTP_INLINE_MEMBER inline __attribute__((always_inline))
 
-constexpr std::int64_t kLanes = 16;
+constexpr std::int64_t kLanes = kVecBytes / 4;
 
 WMTP_INLINE Vec splat(float value) {
   return value - Vec{};
@@ -26,7 +27,7 @@ WMTP_INLINE void store(float* to, Vec value) {
   *reinterpret_cast<VecAnywhere*>(to) = value;
 }
 
-// The first `count` < 16 lanes; the others read as `fill` and are not written.
+// The first `count` < kLanes lanes; the others read as `fill` and are not written.
 WMTP_INLINE Vec load_some(const float* from, std::int64_t count, float fill = 0) {
   Vec value = splat(fill);
   for (std::int64_t i = 0; i < count; ++i) value[i] = from[i];
@@ -51,14 +52,14 @@ WMTP_INLINE Vec root(Vec value) {
 WMTP_INLINE float sum_of(Vec value) {
   float lanes[kLanes];
   __builtin_memcpy(lanes, &value, sizeof lanes);
-  for (int width = 8; width > 0; width /= 2)
+  for (int width = kLanes / 2; width > 0; width /= 2)
     for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
   return lanes[0];
 }
 WMTP_INLINE float largest_of(Vec value) {
   float lanes[kLanes];
   __builtin_memcpy(lanes, &value, sizeof lanes);
-  for (int width = 8; width > 0; width /= 2)
+  for (int width = kLanes / 2; width > 0; width /= 2)
     for (int i = 0; i < width; ++i)
       lanes[i] = lanes[i] > lanes[i + width] ? lanes[i] : lanes[i + width];
   return lanes[0];

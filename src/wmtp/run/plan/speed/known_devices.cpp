@@ -148,8 +148,8 @@ DeviceModel cpu() {
                       {Pass::copy, 20e9},
                       {Pass::grad_norm, 23e9},
                       {Pass::adamw, 42e9},
-                      {Pass::adamw_rounded, 2e9},
-                      {Pass::adamw_8bit, 0.8e9}});
+                      {Pass::adamw_rounded, 13e9},
+                      {Pass::adamw_8bit, 4e9}});
   device.call_s = 2e-6;
   device.in_node = {.bytes_per_s = 1e9, .latency_s = 20e-6, .start_s = 120e-6};
   device.between_nodes = {.bytes_per_s = 1.1e9, .latency_s = 50e-6, .start_s = 120e-6};
