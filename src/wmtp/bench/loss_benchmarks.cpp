@@ -91,8 +91,7 @@ class LossOps : public KernelInputs {
     return result;
   }
 
-  // bf16 master, moments in bf16 or 8 bits; fewer elements on a CPU, which draws its random bits
-  // one by one.
+  // bf16 master, moments in bf16 or 8 bits; fewer elements on a CPU, which takes its time for each.
   KernelBenchmark adamw_rounded(bool in_8bit = false) const {
     const auto flat = at::TensorOptions().dtype(kFloat32).device(options_.device());
     const std::int64_t size = shape_.parameters / (options_.device().is_cuda() ? 1 : 16);
