@@ -6,12 +6,17 @@
 # that never ran on a GPU come first, the cheapest and surest before the others. Logs are OUT_DIR/<part>.log, whole. A part that
 # this bundle has passed is not run again, one that has failed comes after those that were not run yet; named ones are run anyway.
 # What failed is shown from its first failure on, and a test of kernels_test then runs under compute-sanitizer where that is on
-# PATH (OUT_DIR/<part>.sanitizer.log). Nothing goes on beyond GPU_DEADLINE (seconds since 1970).
+# PATH (OUT_DIR/<part>.sanitizer.log) unless GPU_SANITIZE is 0. Nothing goes on beyond GPU_DEADLINE (seconds since 1970).
+# GPU_JOBS parts run at once (1), each with its share of the cores (OMP_NUM_THREADS) and half as much time again; what measures
+# the GPU or needs it alone runs after them, one by one.
 # Exit 0: every part has passed; 1: one has failed; 75: the time was short, call again.
+# shellcheck disable=SC2329  # each and begin call functions by their names
 set -u
 here=$(dirname "$(readlink -f "$0")")
 names=()
-declare -A limit command filter status
+declare -A limit command filter status running=()
+# A bandwidth, a share of a step, a power or a time means nothing beside other work.
+alone=' nccl nccl_conformance system comm_figures bench_kernels_bf16 bench_kernels_fp32 '
 part() { names+=("$1"); limit[$1]=$2; shift 2; command[${names[-1]}]=$(printf '%q ' "$@"); }
 tests() {  # NAME LIMIT PROGRAM FILTER: of a program of gtest; a run in which nothing ran, or all was skipped, has failed
   filter[$1]=$4
@@ -73,8 +78,10 @@ table() {
 least=${GPU_LEAST:-120}  # what a longer part is given at least, or it does not begin
 left() { echo $((${GPU_DEADLINE:-9999999999} - $(date +%s))); }
 child=
-trap '[ -z "$child" ] || { kill "$child"; wait "$child"; } 2> /dev/null; exit 143' TERM INT
-bounded() {  # SECONDS LOG COMMAND ...: in the background, so that a signal to this script reaches the command too
+# Whoever is told to end ends what it started: this script its parts, and the process of a part its program.
+trap 'end_all "${!running[@]}" $child; exit 143' TERM INT
+end_all() { [ $# = 0 ] || { kill "$@"; wait "$@"; } 2> /dev/null; }
+bounded() {  # SECONDS LOG COMMAND ...: in the background, so that a signal reaches the command too
   timeout --kill-after=10 "$1" "${@:3}" > "$2" 2>&1 &
   child=$!
   wait "$child"
@@ -100,28 +107,33 @@ first_failure() {
 }
 
 numbers() { sed -n 's/^\[  \(PASSED\|SKIPPED\) *\] \([0-9]*\) test.*/, \2 \L\1/p' "$1" | tr -d '\n'; }
+# Starts a part if the time is enough, for `attempt` in a process of its own.
 run() {
-  local name=$1 log=$out/$1.log seconds=${limit[$1]} start=$SECONDS code needed words cut=''
+  local name=$1 seconds=${limit[$1]} needed cut=''
+  [ "$share" = 1 ] || seconds=$((seconds * 3 / 2))
   needed=$((seconds < least ? seconds : least))
   if (($(left) < needed + 15)); then status[$name]="no time left"; return; fi
   if (($(left) < seconds + 15)); then seconds=$(($(left) - 15)) cut=yes; fi
+  begin "$name" attempt "$seconds" "$cut"
+}
+attempt() {  # NAME SECONDS CUT
+  local name=$1 log=$out/$1.log seconds=$2 cut=$3 start=$SECONDS code words
   eval "words=(${command[$name]})"
   bounded "$seconds" "$log" "${words[@]}"
   code=$?
   shorten "$log"
-  if [ $code = 0 ] && [ -n "${filter[$name]:-}" ] && ! grep -q '^\[  PASSED  \] [1-9]' "$log"; then
+  if [ "$code" = 0 ] && [ -n "${filter[$name]:-}" ] && ! grep -q '^\[  PASSED  \] [1-9]' "$log"; then
     echo "nothing ran: no test, or each was skipped" >> "$log"
     code=none
   fi
-  if [ $code = 0 ]; then
+  if [ "$code" = 0 ]; then
     rm -f "$out/$name.failed" "$out/$name.sanitizer.log"
     echo "$build $((SECONDS - start)) s$(numbers "$log")" > "$out/$name.passed"
     echo "ok       $name ($((SECONDS - start)) s$(numbers "$log"))"
-  elif [ -n "$cut" ] && { [ $code = 124 ] || [ $code = 137 ]; }; then
-    status[$name]="cut short after $seconds s"
+  elif [ -n "$cut" ] && { [ "$code" = 124 ] || [ "$code" = 137 ]; }; then
     echo "CUT      $name (after $seconds s)"
   else
-    [ $code != 124 ] && [ $code != 137 ] || code="over $seconds s"
+    [ "$code" != 124 ] && [ "$code" != 137 ] || code="over $seconds s"
     rm -f "$out/$name.passed"
     echo "$build exit $code, $((SECONDS - start)) s" > "$out/$name.failed"
     echo "FAILED   $name (exit $code, $((SECONDS - start)) s)"
@@ -132,9 +144,12 @@ run() {
 # The first test of the part that failed, or the one that was running when all ended. LibTorch's allocator hides the borders
 # of tensors from the tool, so every tensor is an allocation of its own there.
 sanitize() {
-  local name=$1 log=$out/$1.sanitizer.log seconds=90 failing program
+  local seconds=90
   ((seconds < $(left) - 15)) || seconds=$(($(left) - 15))
-  ((seconds >= 30)) || return
+  ((seconds < 30)) || begin "$1" look_closer "$seconds"
+}
+look_closer() {  # NAME SECONDS
+  local name=$1 log=$out/$1.sanitizer.log seconds=$2 failing program
   failing=$(sed -n 's/^\[  FAILED  \] \([^ ,]*\/*[^ ,]*\.[^ ,]*\).*/\1/p' "$out/$name.log" | head -n 1)
   [ -n "$failing" ] || failing=$(sed -n 's/^\[ RUN      \] //p' "$out/$name.log" | tail -n 1)
   program=$(grep -o "[^ ]*/bin/[a-z]*_test" <<< "${command[$name]}")
@@ -143,6 +158,38 @@ sanitize() {
   echo "compute-sanitizer: $name, ${failing:-all of it}: exit $?"
   shorten "$log"
   first_failure "$log"
+}
+
+# What a part says is told when it has ended, so that parts which run at once do not talk at once.
+begin() {  # NAME FUNCTION ARGUMENT ...: calls the function with the name and the arguments
+  (
+    running=() child=
+    trap 'end_all $child; exit 143' TERM INT
+    [ "$share" = 1 ] || export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$(($(nproc) > share ? $(nproc) / share : 1))}"
+    "$2" "$1" "${@:3}"
+  ) > "$out/$1.said" &
+  running[$!]=$1
+}
+# Which of them have ended is asked of the processes: `wait -n` may have missed one that ended before it.
+collect() {
+  local process name
+  wait -n "${!running[@]}" 2> /dev/null
+  for process in "${!running[@]}"; do
+    ! kill -0 "$process" 2> /dev/null || continue
+    name=${running[$process]}
+    unset "running[$process]"
+    cat "$out/$name.said"
+    status[$name]=$(sed -n 's/^CUT .* (\(after .*\))$/cut short \1/p' "$out/$name.said")
+    rm "$out/$name.said"
+  done
+}
+each() {  # SHARE FUNCTION NAME ...: as many at once as share the machine
+  local share=$1 name
+  for name in "${@:3}"; do
+    while [ ${#running[@]} -ge "$share" ]; do collect; done
+    "$2" "$name"
+  done
+  while [ ${#running[@]} -gt 0 ]; do collect; done
 }
 
 case ${1:-} in
@@ -158,7 +205,7 @@ case ${1:-} in
     table
     exit ;;
 esac
-if [ $# -lt 2 ]; then sed -n '2,11s/^# //p' "$0"; exit 2; fi
+if [ $# -lt 2 ]; then sed -n '2,12s/^# //p' "$0"; exit 2; fi
 bundle=$(readlink -f "$1") out=$(readlink -m "$2")
 shift 2
 define_parts
@@ -174,11 +221,16 @@ if [ $# = 0 ]; then
   for name in "${names[@]}"; do mark "$name.passed" || mark "$name.failed" || order+=("$name"); done
   for name in "${names[@]}"; do ! mark "$name.failed" || order+=("$name"); done
 fi
-for name in "${order[@]}"; do run "$name"; done
-if command -v compute-sanitizer > /dev/null; then
-  for name in "${order[@]}"; do
-    [ -z "${filter[$name]:-}" ] || ! mark "$name.failed" || sanitize "$name"
-  done
+jobs=${GPU_JOBS:-1} together=() last=()
+for name in "${order[@]}"; do
+  if [ "$jobs" -gt 1 ] && [[ $alone != *" $name "* ]]; then together+=("$name"); else last+=("$name"); fi
+done
+each "$jobs" run "${together[@]}"
+each 1 run "${last[@]}"
+if [ "${GPU_SANITIZE:-1}" != 0 ] && command -v compute-sanitizer > /dev/null; then
+  failing=()
+  for name in "${order[@]}"; do [ -z "${filter[$name]:-}" ] || ! mark "$name.failed" || failing+=("$name"); done
+  each "$jobs" sanitize "${failing[@]}"
 fi
 grep -h '^{' "$out/parity.log" 2> /dev/null
 cat "$out/shapes/table.txt" 2> /dev/null

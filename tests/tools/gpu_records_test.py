@@ -28,6 +28,12 @@ line = " ".join(words)
 if words[:1] == ["version"]: print("wmtp 9.9 (abc)"); sys.exit()
 if os.environ.get("BROKEN") and os.environ["BROKEN"] in line: print("no memory", file=sys.stderr); sys.exit(3)
 if os.environ.get("SLOW") and os.environ["SLOW"] in line: print("[ RUN      ] A.Slow", flush=True); time.sleep(60)
+if "--gtest_filter" in line or "bench kernels" in line: print("threads:", os.environ.get("OMP_NUM_THREADS"))
+if os.environ.get("MEET") and "--gtest_filter" in line:  # others that run at the same time
+    deadline = time.time() + 15
+    while open(os.environ["CALLS"]).read().count("gtest_filter") < int(os.environ["MEET"]):
+        if time.time() > deadline: sys.exit("nobody came")
+        time.sleep(0.02)
 if "--gtest_filter" in line:
     name = os.environ.get("FAULT")
     if not name or name not in line: print("[  PASSED  ] %d tests." % (name != "none")); sys.exit()
@@ -283,9 +289,42 @@ class GpuChecks(WithPrograms):
         self.assertEqual(self.num_calls("gtest_filter"), 0)
 
     def test_what_the_call_cuts_short_has_not_failed(self):
-        done = self.check("parity", SLOW="parity", GPU_DEADLINE=str(int(time.time()) + 19), GPU_LEAST="2")
-        self.assertEqual(done.returncode, 75, done.stdout)
-        self.assertRegex(done.stdout, r"NOT RUN  parity \(cut short after \d s\)")
+        for jobs in "12":
+            done = self.check("parity", SLOW="parity", GPU_DEADLINE=str(int(time.time()) + 19), GPU_LEAST="2", GPU_JOBS=jobs)
+            self.assertEqual(done.returncode, 75, done.stdout)
+            self.assertRegex(done.stdout, r"NOT RUN  parity \(cut short after \d s\)")
+
+    def test_parts_run_at_once_and_what_measures_runs_alone(self):
+        done = self.check("bench_kernels_bf16", "k_nf4", "k_amax", "k_packed", GPU_JOBS="3", MEET="3", FAULT="ProducedAmaxOnGpu")
+        calls = [line for line in self.calls.read_text().splitlines() if "gtest_filter" in line or "kernels" in line]
+        self.assertIn("bench", calls[-1])  # though it is named first
+        self.assertIn("ok       bench_kernels_bf16", done.stdout)
+        self.assertRegex(done.stdout, r"FAILED   k_amax \(exit 1, \d s\)\n  \| threads: \d+\n  \| a.cpp:7: Failure\n")
+        threads = str(max(os.cpu_count() // 3, 1))
+        self.assertIn(f"threads: {threads}\n", (self.out / "k_nf4.log").read_text())
+        self.assertIn("threads: None\n", (self.out / "bench_kernels_bf16.log").read_text())
+        self.assertFalse(list(self.out.glob("*.said")))
+        self.assertIn("nobody came", self.check("k_nf4", "k_packed", MEET="9").stdout)  # the control: one at a time
+
+    def test_all_that_run_at_once_end_with_the_call(self):
+        root = Path(self.folder.name)
+        process = subprocess.Popen([self.CHECK, root / "bundle", self.out, "k_nf4", "k_amax"], stdout=subprocess.DEVNULL,
+                                   env=self.environment(GPU_JOBS="2", SLOW="OnGpu"))
+        while self.num_calls("OnGpu") < 2:
+            self.assertIsNone(process.poll())
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=30), 143)
+        self.assertFalse([text for text in commands_running() if f"{self.folder.name}/bundle/bin" in text])
+
+    def test_the_sanitizer_can_be_turned_off(self):
+        sanitizer = Path(self.folder.name) / "path/compute-sanitizer"
+        sanitizer.write_text("#!/bin/sh\necho looked\n")
+        sanitizer.chmod(0o755)
+        self.assertNotIn("compute-sanitizer", self.check("k_nf4", FAULT="Nf4OnGpu", GPU_SANITIZE="0").stdout)
+        done = self.check("k_nf4", "k_amax", FAULT="OnGpu", GPU_JOBS="2")
+        for name in ("k_nf4", "k_amax"):
+            self.assertIn(f"compute-sanitizer: {name}, A.First: exit 0", done.stdout)
 
 
 def commands_running():
