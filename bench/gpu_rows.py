@@ -92,6 +92,11 @@ ROWS = [
         goals=(memory(60), speed(1.0, "6.7B light"), *beside("peer")), peer_seconds=220),
     Row("6.7B split", "planes", f"{SEVEN} --recompute light --precision split {OURS}", goals=beside("6.7B light")),
     Row("6.7B bf16_moments", "planes", f"{SEVEN} --recompute light --precision bf16_moments {OURS}", goals=beside("6.7B light")),
+    # Products by algorithms that are timed in the warm-up, beside those that the library takes unasked.
+    Row("6.7B light, measured products", "products", f"{SEVEN} --recompute light --gemm-choice measured {OURS}", seconds=150,
+        goals=(speed(1.0, "6.7B light"),)),
+    Row("0.6B none, measured products", "products", f"{QWEN} --recompute none --gemm-choice measured {OURS}", seconds=150,
+        goals=(speed(1.0, "0.6B none"),)),
     # Rows of 8192 tokens full of documents of many lengths. What `deterministic` costs, and cuDNN beside flash.
     Row("0.6B packed, flash", "attention", train="--attention flash"),
     Row("0.6B packed, cudnn", "attention", train="--attention cudnn", goals=beside("0.6B packed, flash")),

@@ -12,7 +12,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=build out=dist site_packages='' release=no named=''
-tests_on_gpu=kernels_test,comm_test,parallel_test,wmtp_model_probe,wmtp_system_probe
+tests_on_gpu=kernels_test,comm_test,parallel_test,training_test,wmtp_model_probe,wmtp_system_probe
 max_bytes=$((60 * 1024 * 1024))
 
 fail() { echo "[bundle] $*" >&2; exit 1; }

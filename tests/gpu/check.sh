@@ -37,13 +37,15 @@ define_parts() {
   tests k_planes_adamw 90 kernels_test 'PlanesOnGpu.*:AdamWInPlanesOnGpu.*:AdamWRoundedOnGpu.*:AdamW8bitOnGpu.*'
   tests k_nf4 90 kernels_test 'Nf4OnGpu.*'
   tests k_amax 90 kernels_test 'ProducedAmaxOnGpu.*'
+  tests k_products 90 kernels_test '*MeasuredProducts*'
   tests k_float8_bytes 90 kernels_test "$float8.*-$products:$edges"
   # Each of these tests does tensorwise, then rowwise; a whole step of either alone is step_tensorwise and step_rowwise below.
   tests k_float8_forward 90 kernels_test "${products%:*}"
   tests k_float8_weight 90 kernels_test "${products#*:}"
   tests k_float8_edges 90 kernels_test "$edges"
-  tests k_ops 120 kernels_test "*OnGpu*-Planes*:AdamWInPlanes*:AdamWRounded*:AdamW8bit*:Nf4*:ProducedAmax*:$float8.*:*/Shapes*:Packed*"
+  tests k_ops 120 kernels_test "*OnGpu*-Planes*:AdamWInPlanes*:AdamWRounded*:AdamW8bit*:Nf4*:ProducedAmax*:*MeasuredProducts*:$float8.*:*/Shapes*:Packed*"
   tests shards 90 parallel_test '*OnGpu.*'
+  tests host_waits 90 training_test '*OnGpu.*'
   part shapes 170 "$here/shapes.sh" "$bundle" "$out"
   for case in split bf16_moments int8 tensorwise rowwise; do
     part step_$case 90 python3 "$here/step_precisions.py" "$bundle" $case

@@ -5,6 +5,7 @@ Runs `wmtp bench step` on the same batch again and again and compares the losses
   cpu_offload        against the run without it: the first losses equal, the last within 1e-4 (the optimizer runs on the CPU)
   fp16, loss scale   against fp32: within 2 %; every step applied but those that overflowed; the loss falls
   bf16_sr            against bf16 with fp32 masters: within 2 %; master and moments take half of the memory
+  measured products  against the library's choice: within 2 %
   NF4 under LoRA     against LoRA on bf16: within 2 %, less memory; cpu_offload as without it, its first loss to the bit
   two ranks on one GPU (gloo), cpu_offload: as one rank with twice the batch, within 2e-2 (the batches differ)
 One JSON line per run; exit 1 if a comparison fails.
@@ -60,6 +61,9 @@ wide = run("--dtype", "bf16")
 rounded = run("--dtype", "bf16", "--precision", "bf16_sr")
 expect("bf16_sr: losses as fp32 masters", close(rounded["loss"], wide["loss"], 0.02))
 expect("bf16_sr: 10 of 16 bytes a parameter", close(rounded["state_gib"], wide["state_gib"] * 10 / 16, 0.01))
+
+measured = run("--dtype", "bf16", "--gemm-choice", "measured")
+expect("measured products: losses as by the library's choice", close(measured["loss"], wide["loss"], 0.02))
 
 adapters = run("--lora", "16")
 upon_nf4 = run("--lora", "16", "--quantize", "nf4")

@@ -3,6 +3,7 @@ kernels, against the same runs on the CPU. Memory is counted as a GPU's allocato
 
 Bounds, over the CPU's number, are those of tests/gpu/shapes.sh: a bf16 number errs by 2^-9; losses average over targets."""
 import copy
+import json
 
 import pytest
 from tiny_runs import TinyRuns, error_of, losses_by_step, state_hash
@@ -162,6 +163,42 @@ def test_deterministic_cudnn_has_the_same_bits_resumed_or_is_refused(runs):
     assert state_hash(runs.checkpoint("cudnn-cut", 4)) == state_hash(runs.checkpoint("cudnn-whole", 4))
     done = runs.run("cudnn-refused", code=78, runtime__attention="cudnn", training__batch_size=20000, **FIXED)
     assert "with runtime.deterministic it stores 2.0 GiB for 32768 documents of 128 tokens, more than 1" in error_of(done)
+
+
+WIDE = {**GPU, "training__use_lora": False, "runtime__gemm_choice": "measured",
+        "models__policy__params": {"dim": 64, "n_layers": 5, "n_heads": 2, "n_kv_heads": 1, "head_dim": 32, "ffn_dim": 128}}
+
+
+def test_measured_products_learn_what_the_librarys_learn(runs):
+    runs.run("by-library", **{**WIDE, "runtime__gemm_choice": "library"})
+    done = runs.run("measured", **WIDE)
+    assert "runtime.gemm_choice: measured has never run on a GPU" in done.stdout + done.stderr
+    choices = json.loads((runs.folder / "measured/gemm_choices.json").read_text())
+    assert choices["gpu"] == "emulated GPU" and choices["library"] == "emulated products 1"
+    assert len(choices["products"]) > 10  # forward, to inputs, to weights
+    library, measured = losses_by_step(runs, "by-library"), losses_by_step(runs, "measured")
+    assert library.keys() == measured.keys() and len(library) == 4
+    for step, values in library.items():
+        assert measured[step].pop() == pytest.approx(values.copy().pop(), rel=BF16)
+
+
+def test_measured_products_are_those_of_the_folder(runs):
+    """What a run goes on with is not timed again; of another GPU or library it is. A file that is none is told of."""
+    file = runs.folder / "goes-on/gemm_choices.json"
+    runs.run("goes-on", "--max-steps", "2", **WIDE)
+    before = json.loads(file.read_text())
+    other = {product: f"{2:016x}" + 7 * f"{5:016x}" for product in before["products"]}  # nobody measures the fives
+    file.write_text(json.dumps({**before, "products": other}))
+    runs.run("goes-on", "--max-steps", "3", **WIDE)
+    after = json.loads(file.read_text())["products"]
+    assert other.items() <= after.items()
+    file.write_text(json.dumps({**before, "library": "cublasLt 1", "products": other}))
+    done = runs.run("goes-on", **WIDE)
+    assert "is of emulated GPU and cublasLt 1, here are emulated GPU and emulated products 1" in done.stdout + done.stderr
+    assert not other.items() & json.loads(file.read_text())["products"].items()
+    file.write_text(json.dumps({**before, "products": {"bf16": "12"}}))
+    done = runs.run("goes-on", "--max-steps", "5", code=65, **WIDE)
+    assert "the algorithm of \"bf16\" is not 128 hexadecimal digits" in error_of(done)
 
 
 @pytest.mark.parametrize("strategy", ["FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD"])

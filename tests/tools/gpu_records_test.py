@@ -53,7 +53,7 @@ class WithPrograms(unittest.TestCase):
         root = Path(self.folder.name)
         self.out, self.calls = root / "out", root / "calls"
         for name in ("bundle/bin/wmtp", "bundle/bin/kernels_test", "bundle/bin/parallel_test", "bundle/bin/comm_test",
-                     "bundle/link-torch.sh", "path/python3", "path/nvidia-smi", "path/sleep"):
+                     "bundle/bin/training_test", "bundle/link-torch.sh", "path/python3", "path/nvidia-smi", "path/sleep"):
             program = root / name
             program.parent.mkdir(parents=True, exist_ok=True)
             program.write_text(ANSWER.format(python=sys.executable))
@@ -233,7 +233,7 @@ class GpuChecks(WithPrograms):
                 self.assertTrue(not pattern or fnmatch.filter(names, pattern), f"{part}: {pattern}")
 
     def test_every_test_of_shards_and_nccl_that_needs_a_gpu_is_in_a_part(self):
-        for program, folder in (("parallel_test", "parallel"), ("comm_test", "comm")):
+        for program, folder in (("parallel_test", "parallel"), ("comm_test", "comm"), ("training_test", "training")):
             names = [name for name in tests_of(ROOT / "tests" / folder) if "OnGpu." in name]
             self.assertTrue(names)
             for name in names:

@@ -1,5 +1,7 @@
-#include "support/simd_main.h"
+#include "support/cuda_main.h"
+#include "support/simd_limit.h"
 
 int main(int argc, char** argv) {
-  return wmtp::test::run_limited_tests(argc, argv);
+  if (!wmtp::test::limit_simd_by_environment()) return 1;
+  return wmtp::test::run_all_tests(argc, argv);
 }

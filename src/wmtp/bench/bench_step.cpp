@@ -213,6 +213,10 @@ void add_bench_step(CLI::App& bench, cli::Session& session) {
                    "Products of blocks on 8-bit operands: off, tensorwise or rowwise, on GPUs of "
                    "compute capability 9.0 or newer")
       ->check(CLI::IsMember({"off", "tensorwise", "rowwise"}));
+  command
+      ->add_option("--gemm-choice", flags->gemm_choice,
+                   "measured: on a GPU the algorithm of each product is timed in the warm-up")
+      ->check(CLI::IsMember({"library", "measured"}));
   command->add_flag("--expect", flags->expect,
                     "Also the tokens/s that `wmtp plan` expects, after 2 s of calibration");
   command

@@ -9,8 +9,10 @@
 #include "wmtp/core/error.h"
 #include "wmtp/core/log.h"
 #include "wmtp/core/time.h"
+#include "wmtp/kernels/gpu/products.h"
 #include "wmtp/model/presets.h"
 #include "wmtp/run/plan/kernels/float8_choice.h"
+#include "wmtp/run/plan/kernels/gemm_choice.h"
 #include "wmtp/run/profile/step_profile.h"
 #include "wmtp/run/profile/time_table.h"
 #include "wmtp/storage/atomic_file.h"
@@ -87,6 +89,12 @@ config::Float8 float8_from_name(const std::string& name) {
   return static_cast<config::Float8>(std::ranges::find(names, name) - names.begin());
 }
 
+void choose_products(const StepFlags& flags, c10::Device device) {
+  if (flags.gemm_choice != "measured") return;
+  run::check_gemm_choice(config::GemmChoice::measured, "--gemm-choice", device);
+  kernels::gpu::measure_products({});
+}
+
 training::AssembleOptions options_of(const StepFlags& flags, const model::ModelConfig& config,
                                      c10::Device device, int world, BenchStage& stage) {
   const std::string dtype = !flags.dtype.empty() ? flags.dtype : device.is_cuda() ? "bf16" : "fp32";
@@ -125,6 +133,7 @@ StepBench::StepBench(const StepFlags& flags, comm::ProcessGroupSession& group, c
       device_(device),
       options_(options_of(flags, shape_of(flags), device, group.world(), stage_)),
       model_(options_, parallel::groups_of(group, options_.parallel)) {
+  choose_products(flags, device);
   const auto start = Clock::now();
   model_.runtime().fill(stage_.fill(options_));
   log::info("bench", "{:.1f} million weights drawn in {}",

@@ -17,6 +17,7 @@ struct StepFlags {
   StrategyFlags strategy;
   std::string preset = "small", recompute = "none", device = "auto", dtype, rows = "full";
   std::string backend = "auto", precision = "fp32", quantize = "none", float8 = "off", profile;
+  std::string gemm_choice = "library";
   StageFlags stage;
   int batch = 4, seq = 512, steps = 10, warm = 2, heads = 0, accumulation = 1, threads = 0;
   int lora_rank = 0;  // 0: every parameter is trained

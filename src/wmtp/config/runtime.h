@@ -26,6 +26,8 @@ enum class AutoSwitch { automatic, on, off };
 WMTP_ENUM_NAMES(AutoSwitch, "auto", "on", "off");
 enum class AttentionKernel { automatic, cudnn, flash, reference };
 WMTP_ENUM_NAMES(AttentionKernel, "auto", "cudnn", "flash", "reference");
+enum class GemmChoice { library, measured };
+WMTP_ENUM_NAMES(GemmChoice, "library", "measured");
 enum class SpikeAction { warn, stop, off };
 WMTP_ENUM_NAMES(SpikeAction, "warn", "stop", "off");
 
@@ -71,6 +73,7 @@ struct Runtime {
   bool deterministic = false;
   AutoSwitch cuda_graphs = AutoSwitch::automatic;
   AttentionKernel attention = AttentionKernel::automatic;
+  GemmChoice gemm_choice = GemmChoice::library;
   std::int64_t loss_chunk_rows = 0;
   std::optional<double> memory_limit_gib, peak_tflops;
   std::optional<std::int64_t> stop_before_end_s;

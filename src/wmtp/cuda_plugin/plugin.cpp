@@ -11,6 +11,10 @@ namespace wmtp::kernels {
 [[gnu::weak]] int plan_packed_attention(const PackedAttentionShape&, std::int64_t*, std::string*);
 [[gnu::weak]] int launch_packed_attention(const CudaPackedAttention&, void*, void*, std::string*);
 
+int list_product_algorithms(const CudaProduct&, std::vector<ProductAlgorithm>*);
+int launch_product(const CudaProduct&, const ProductAlgorithm&, void*);
+std::string product_library();
+
 }  // namespace wmtp::kernels
 
 namespace wmtp::cuda_plugin {
@@ -21,6 +25,9 @@ const kernels::CudaKernels& all_kernels() {
     kernels::CudaKernels all = kernels::cuda_kernels();
     all.packed_attention_plan = &kernels::plan_packed_attention;
     all.packed_attention = &kernels::launch_packed_attention;
+    all.product_algorithms = &kernels::list_product_algorithms;
+    all.product = &kernels::launch_product;
+    all.product_library = &kernels::product_library;
     return all;
   }();
   return table;

@@ -57,6 +57,11 @@ void reset_peak_memory(int index) {
   c10::cuda::CUDACachingAllocator::resetPeakStats(static_cast<c10::DeviceIndex>(index));
 }
 
+void forbid_host_waits(bool forbidden) {
+  c10::cuda::warning_state().set_sync_debug_mode(forbidden ? c10::cuda::SyncDebugMode::L_ERROR
+                                                           : c10::cuda::SyncDebugMode::L_DISABLED);
+}
+
 std::string versions() {
   int driver = 0, runtime = 0, nccl = 0;
   C10_CUDA_CHECK(cudaDriverGetVersion(&driver));
@@ -80,7 +85,8 @@ CudaServices services() {
           .versions = versions,
           .record_event = record_event,
           .seconds_between = seconds_between,
-          .release_event = release_event};
+          .release_event = release_event,
+          .forbid_host_waits = forbid_host_waits};
 }
 
 }  // namespace wmtp::cuda_plugin

@@ -1,7 +1,6 @@
 #include "wmtp/kernels/attention.h"
 
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/from_blob.h>
 
 #include "wmtp/core/error.h"
 #include "wmtp/kernels/attention_aten.h"
@@ -9,6 +8,7 @@
 #include "wmtp/kernels/packed/attention.h"
 #include "wmtp/kernels/packed/documents.h"
 #include "wmtp/kernels/support/checks.h"
+#include "wmtp/tensor/copy_to_device.h"
 #include "wmtp/tensor/profile_scope.h"
 
 namespace wmtp::kernels {
@@ -73,10 +73,7 @@ Documents make_documents(std::vector<std::int32_t> start, c10::Device device) {
     documents.uniform &= start[d + 1] - start[d] == documents.max_length;
   documents.start = std::move(start);
   if (device.is_cpu()) return documents;
-  documents.start_device =
-      at::from_blob(documents.start.data(), {static_cast<std::int64_t>(documents.start.size())},
-                    at::TensorOptions().dtype(kInt32))
-          .to(device);
+  documents.start_device = copy_to_device<std::int32_t>(documents.start, device);
   documents.packed = std::make_shared<PackedDocuments>(documents.start_device, documents.max_length,
                                                        documents.start.back());
   return documents;

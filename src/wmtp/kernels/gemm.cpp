@@ -3,49 +3,57 @@
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/mm.h>
 
+#include "wmtp/kernels/gpu/products.h"
 #include "wmtp/kernels/support/checks.h"
 
 namespace wmtp::kernels {
 
+namespace {
+
+// out = alpha left right + beta out; beta 0: what lies in out is not read.
+void multiply(const Tensor& left_RK, const Tensor& right_KC, const Tensor& out_RC, double alpha,
+              int beta) {
+  if (gpu::measured_product(left_RK, right_KC, out_RC, alpha, beta)) return;
+  Tensor out = out_RC;
+  const DType dtype = out.scalar_type();
+  if (dtype == left_RK.scalar_type()) {
+    if (alpha == 1 && beta == 0)
+      at::mm_out(out, left_RK, right_KC);
+    else
+      at::addmm_out(out, out, left_RK, right_KC, beta, alpha);
+  } else if (out.is_cuda()) {
+    at::addmm_out(out, out, left_RK, right_KC, dtype, beta, alpha);
+  } else {
+    at::addmm_out(out, out, left_RK.to(dtype), right_KC.to(dtype), beta, alpha);
+  }
+}
+
+}  // namespace
+
 void linear(const Tensor& x_NI, const Tensor& weight_OI, const Tensor& y_NO) {
-  Tensor y = y_NO;
-  at::mm_out(y, x_NI, weight_OI.t());
+  multiply(x_NI, weight_OI.t(), y_NO, 1, 0);
 }
 
 void linear_backward_input(const Tensor& dy_NO, const Tensor& weight_OI, const Tensor& dx_NI,
                            double alpha) {
-  Tensor dx = dx_NI;
-  if (alpha == 1)
-    at::mm_out(dx, dy_NO, weight_OI);
-  else
-    at::addmm_out(dx, dx, dy_NO, weight_OI, 0, alpha);  // beta 0: what lies in dx is not read
+  multiply(dy_NO, weight_OI, dx_NI, alpha, 0);
 }
 
 void linear_backward_weight(const Tensor& dy_NO, const Tensor& x_NI, const Tensor& dweight_OI,
                             const GradientWrite& write) {
-  Tensor dweight = dweight_OI;
-  const DType dtype = dweight.scalar_type();
-  const int beta = write.adds ? 1 : 0;
-  if (dy_NO.size(0) == 0) {
-    if (!write.adds) dweight.zero_();
-  } else if (dtype == dy_NO.scalar_type()) {
-    at::addmm_out(dweight, dweight, dy_NO.t(), x_NI, beta, write.alpha);
-  } else if (dweight.is_cuda()) {
-    at::addmm_out(dweight, dweight, dy_NO.t(), x_NI, dtype, beta, write.alpha);
-  } else {
-    at::addmm_out(dweight, dweight, dy_NO.t().to(dtype), x_NI.to(dtype), beta, write.alpha);
-  }
+  if (dy_NO.size(0) > 0)
+    multiply(dy_NO.t(), x_NI, dweight_OI, write.alpha, write.adds ? 1 : 0);
+  else if (!write.adds)
+    dweight_OI.zero_();
 }
 
 void linear_add(const Tensor& x_NI, const Tensor& weight_OI, const Tensor& y_NO, double alpha) {
-  Tensor y = y_NO;
-  at::addmm_out(y, y, x_NI, weight_OI.t(), 1, alpha);
+  multiply(x_NI, weight_OI.t(), y_NO, alpha, 1);
 }
 
 void linear_backward_input_add(const Tensor& dy_NO, const Tensor& weight_OI, const Tensor& dx_NI,
                                double alpha) {
-  Tensor dx = dx_NI;
-  at::addmm_out(dx, dx, dy_NO, weight_OI, 1, alpha);
+  multiply(dy_NO, weight_OI, dx_NI, alpha, 1);
 }
 
 }  // namespace wmtp::kernels

@@ -50,6 +50,7 @@ Trainer::Trainer(const config::ResolvedConfig& config, const RunContext& context
       session_(session),
       options_(options),
       plan_(plan_cut_model(config_, context, options.most_blocks)),
+      products_(config_.runtime, context),
       data_(config_, context, plan_, session.gather_group()),
       signals_(config_, context, plan_.frozen, data_, session.gather_group()),
       groups_(parallel::groups_of(session, plan_.assemble.parallel)),
@@ -148,6 +149,7 @@ RunEnd Trainer::run(RunReport* report, const RunRequests& requests) {
     profile_.begin(state_.step + 1);
     if (!run_step(reader, requests)) break;
     profile_.end(state_.step, session_);
+    products_.keep();
     if (!order_checked) {
       session_.check_order();
       saves_->prepare(*model_, remaining_.next_save({state_.step, run_samples()}, num_steps_));

@@ -9,6 +9,7 @@
 #include "wmtp/config/load.h"
 #include "wmtp/run/data/run_data.h"
 #include "wmtp/run/data/step_reader.h"
+#include "wmtp/run/measured_products.h"
 #include "wmtp/run/pending_steps.h"
 #include "wmtp/run/plan/events.h"
 #include "wmtp/run/plan/model_plan.h"
@@ -92,6 +93,7 @@ class Trainer {
   comm::ProcessGroupSession& session_;
   TrainerOptions options_;
   ModelPlan plan_;
+  MeasuredProducts products_;
   RunData data_;
   StageSignals signals_;
   parallel::Groups groups_;

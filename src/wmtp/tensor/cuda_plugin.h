@@ -45,6 +45,8 @@ struct CudaServices {
   // Never waits: negative as long as not both are reached.
   double (*seconds_between)(void* from, void* to) = nullptr;
   void (*release_event)(void* event) = nullptr;  // for another record_event(); calls no CUDA
+  // For tests: from now on an operator for which the host waits is an error (c10::Error).
+  void (*forbid_host_waits)(bool forbidden) = nullptr;
 };
 
 struct CudaTables {
@@ -54,7 +56,7 @@ struct CudaTables {
 };
 
 // Bumped whenever a table or a launcher's arguments change.
-inline constexpr unsigned kCudaPluginAbi = 8;
+inline constexpr unsigned kCudaPluginAbi = 9;
 // The plugin's one symbol: fills the tables and returns true, or false when the ABI differs.
 using CudaPluginEntry = bool (*)(unsigned abi, CudaTables* tables);
 inline constexpr const char* kCudaPluginSymbol = "wmtp_cuda_plugin";

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "emulated_gpu/device/host_waits.h"
 #include "emulated_gpu/device/memory.h"
 #include "emulated_gpu/device/streams.h"
 
@@ -118,6 +119,7 @@ void run_now(const c10::OperatorHandle& op, Stack* stack) {
 
 // Copies wait in their stream, as kernels do; other operators have it do all it was given first.
 void run_on_host(const c10::OperatorHandle& op, Stack* stack) {
+  check_host_waits(op, *stack);
   const cudaStream_t stream = current_stream();
   if (stream != nullptr && op.schema().name() == "aten::copy_") {
     const auto first = stack->end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size());

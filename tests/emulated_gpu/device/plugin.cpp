@@ -4,10 +4,19 @@
 #include <chrono>
 
 #include "emulated_gpu/device/communicator.h"
+#include "emulated_gpu/device/host_waits.h"
 #include "emulated_gpu/device/memory.h"
 #include "emulated_gpu/device/packed_attention.h"
 #include "emulated_gpu/device/streams.h"
 #include "wmtp/tensor/cuda_plugin.h"
+
+namespace wmtp::kernels {
+
+int list_product_algorithms(const CudaProduct&, std::vector<ProductAlgorithm>*);
+int launch_product(const CudaProduct&, const ProductAlgorithm&, void*);
+std::string product_library();
+
+}  // namespace wmtp::kernels
 
 namespace wmtp::emulated {
 namespace {
@@ -48,7 +57,8 @@ CudaServices services() {
                                                      *static_cast<Clock::time_point*>(from))
                     .count();
               },
-          .release_event = [](void* event) { delete static_cast<Clock::time_point*>(event); }};
+          .release_event = [](void* event) { delete static_cast<Clock::time_point*>(event); },
+          .forbid_host_waits = &forbid_host_waits};
 }
 
 const kernels::CudaKernels& all_kernels() {
@@ -56,6 +66,9 @@ const kernels::CudaKernels& all_kernels() {
     kernels::CudaKernels all = kernels::cuda_kernels();
     all.packed_attention_plan = &plan_packed_attention;
     all.packed_attention = &packed_attention;
+    all.product_algorithms = &kernels::list_product_algorithms;
+    all.product = &kernels::launch_product;
+    all.product_library = &kernels::product_library;
     return all;
   }();
   return table;

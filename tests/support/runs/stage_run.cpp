@@ -136,10 +136,11 @@ void cache_signals(std::vector<StageSample>& samples, std::uint64_t seed) {
 }
 
 StageRun::StageRun(const StageSetup& setup, const parallel::Groups& groups)
-    : setup_(setup), groups_(groups), ema_(setup.ema, c10::Device(c10::kCPU)) {
+    : setup_(setup), groups_(groups), ema_(setup.ema, setup.device) {
   if (setup.frozen_seed) {
     training::FrozenModelOptions options;
     options.shard = setup.shard_frozen;
+    options.device = setup.device;
     if (setup.strategy == parallel::Strategy::hybrid_shard)
       options.shard_group_size = setup.shard_group_size;
     if (setup.stage == StageKind::verifiable)
@@ -174,6 +175,7 @@ training::AssembleOptions StageRun::assemble_options() {
   options.transformer.lora = setup_.lora;
   options.transformer.float8 = setup_.float8;
   options.parallel.strategy = setup_.strategy;
+  options.parallel.device = setup_.device;
   options.parallel.shard_group_size = setup_.shard_group_size;
   options.groups.groups = {{.name = "policy", .learning_rate = 1e-3, .weight_decay = 0.01},
                            {.name = "value_head", .learning_rate = 2e-3, .weight_decay = 0}};

@@ -43,6 +43,7 @@ struct StageSetup {
   int row_stride = 0;        // 0: packed; else rows padded to so many tokens
   std::uint64_t seed = 3;    // of the weights
   kernels::Float8Recipe float8 = kernels::Float8Recipe::off;
+  c10::Device device = c10::Device(c10::kCPU);
 };
 
 // Two trunk blocks, three heads, width 32, 64 tokens.

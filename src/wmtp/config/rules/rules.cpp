@@ -116,6 +116,9 @@ void check_deterministic(const RuleContext& context) {
     context.fail({"runtime.deterministic", "runtime.threads"},
                  "needs runtime.threads: with 0 the machine decides how many there are, and sums "
                  "are split by threads");
+  if (runtime.deterministic && runtime.gemm_choice == GemmChoice::measured)
+    context.fail({"runtime.gemm_choice", "runtime.deterministic"},
+                 "measured cannot be deterministic: what is fastest is found by timing");
 }
 
 }  // namespace

@@ -89,6 +89,10 @@ void add_runtime_rows(std::vector<Row>& rows) {
       "Attention kernel; flash and cudnn on a GPU: bf16 or fp16; cudnn: GPUs only, never run over "
       "packed rows; reference: CPUs only, slow")
       .host();
+  add(rows, WMTP_KEY(runtime.gemm_choice),
+      "measured: on a GPU the algorithm of each product is timed once and kept in the run folder; "
+      "never run on a GPU")
+      .host();
   add(rows, WMTP_KEY(runtime.loss_chunk_rows), "Rows of logits that exist at once; 0 = auto")
       .host()
       .at_least(0);

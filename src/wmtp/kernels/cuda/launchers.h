@@ -5,8 +5,10 @@
 // rows; features are contiguous. An `Element` says what the void pointers of activations and
 // weights point to; a gradient sum has its own.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "wmtp/kernels/codes/float8_format.h"
 #include "wmtp/kernels/scan_kind.h"
@@ -222,6 +224,10 @@ struct CudaTopK {
 struct PackedAttentionShape;  // packed_attention.h
 struct CudaPackedAttention;
 
+struct CudaProduct;  // products/measured_product.h
+// As cublasLt keeps it: to another version of it the numbers mean nothing.
+using ProductAlgorithm = std::array<std::uint64_t, 8>;
+
 struct CudaKernels {
   int (*rms_norm)(const CudaRmsNorm&, void* stream);
   int (*rms_norm_backward)(const CudaRmsNormBackward&, void* stream);
@@ -256,6 +262,12 @@ struct CudaKernels {
                                std::string* why) = nullptr;
   int (*packed_attention)(const CudaPackedAttention&, void* workspace, void* stream,
                           std::string* why) = nullptr;
+  // cublasLt's, on ATen's current device. The first lists its best algorithms, the one that it would
+  // take itself before the others; the second runs one: kNotSupported where it does not take that
+  // one for the product. The third names library and version.
+  int (*product_algorithms)(const CudaProduct&, std::vector<ProductAlgorithm>*) = nullptr;
+  int (*product)(const CudaProduct&, const ProductAlgorithm&, void* stream) = nullptr;
+  std::string (*product_library)() = nullptr;
 };
 
 const CudaKernels& cuda_kernels();  // in the plugin only

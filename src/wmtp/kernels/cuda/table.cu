@@ -23,7 +23,7 @@ int launch_dropout(const CudaDropout&, void*);
 int launch_float8_amax(const CudaFloat8Amax&, void*);
 int launch_float8_quantise(const CudaFloat8Quantise&, void*);
 int launch_float8_turn(const CudaFloat8Turn&, void*);
-int launch_float8_product(const CudaFloat8Product&, void*);  // float8_gemm.cpp
+int launch_float8_product(const CudaFloat8Product&, void*);  // products/float8_product.cpp
 int launch_squared_norm(const CudaSquaredNorm&, void*);
 int launch_value_scan(const CudaValueScan&, void*);
 int launch_response_stats(const CudaResponseStats&, void*);

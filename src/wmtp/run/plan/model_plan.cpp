@@ -12,6 +12,7 @@
 #include "wmtp/run/plan/from_config.h"
 #include "wmtp/run/plan/kernels/attention_choice.h"
 #include "wmtp/run/plan/kernels/float8_choice.h"
+#include "wmtp/run/plan/kernels/gemm_choice.h"
 
 namespace wmtp::run {
 namespace {
@@ -269,6 +270,8 @@ ModelPlan plan_model(const config::Config& config, const RunContext& context,
   if (context.rank == 0) tell_recipe(assemble.adamw.recipe, context.device);
   if (context.rank == 0) tell_float8(config.training.float8);
   if (context.rank == 0) tell_attention(config.runtime.attention, context.device);
+  check_gemm_choice(config.runtime.gemm_choice, "runtime.gemm_choice:", context.device);
+  if (context.rank == 0) tell_gemm_choice(config.runtime.gemm_choice);
   if (plan.frozen && assemble.parallel.strategy == parallel::Strategy::hybrid_shard)
     plan.frozen->options.shard_group_size = assemble.parallel.shard_group_size;
   choose_memory(config, context, plan);

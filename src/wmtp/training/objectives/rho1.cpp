@@ -5,7 +5,6 @@
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/sort.h>
-#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
@@ -13,6 +12,7 @@
 #include <cmath>
 
 #include "wmtp/core/failpoint.h"
+#include "wmtp/tensor/copy_to_device.h"
 
 namespace wmtp::training {
 namespace {
@@ -120,9 +120,8 @@ weighting::Selection Rho1::select(const Tensor& scores_M, std::span<const std::i
   mine.narrow(0, 0, scores_M.size(0)).copy_(scores_M);
   const Tensor all_RC = at::empty({group_.world(), longest}, scores_M.options());
   group_.all_gather(all_RC.view(-1), mine, "scores").wait();
-  const std::vector<std::int32_t> counts(counts_R.begin(), counts_R.end());
   return weighting::select_over_ranks({.scores_RC = all_RC,
-                                       .counts_R = at::tensor(counts).to(scores_M.device()),
+                                       .counts_R = copy_to_device(counts_R, scores_M.device()),
                                        .rank = group_.rank(),
                                        .num_own = scores_M.size(0)},
                                       share_);

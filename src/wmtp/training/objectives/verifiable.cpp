@@ -1,6 +1,5 @@
 #include "wmtp/training/objectives/verifiable.h"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
@@ -10,6 +9,7 @@
 
 #include "wmtp/core/error.h"
 #include "wmtp/core/failpoint.h"
+#include "wmtp/tensor/copy_to_device.h"
 #include "wmtp/tensor/profile_scope.h"
 
 namespace wmtp::training {
@@ -79,19 +79,18 @@ Tensor Verifiable::frozen_values(const DeviceBatch& batch) {
 }
 
 Tensor Verifiable::random_weights(const DeviceBatch& batch) const {
-  const Tensor host = at::empty({static_cast<std::int64_t>(batch.mask.size())}, at::kFloat);
-  weighting::random_weights(
-      options_.random_law, options_.weights, {options_.seed, in_validation_ ? 0 : batch.epoch},
-      {batch.doc_start, batch.mask, batch.sample_ids}, {host.data_ptr<float>(), batch.mask.size()});
-  return host.to(batch.docs.mask_N.device());
+  std::vector<float> weights(batch.mask.size());
+  weighting::random_weights(options_.random_law, options_.weights,
+                            {options_.seed, in_validation_ ? 0 : batch.epoch},
+                            {batch.doc_start, batch.mask, batch.sample_ids}, weights);
+  return copy_to_device<float>(weights, batch.docs.mask_N.device());
 }
 
 Tensor Verifiable::shuffled(const Tensor& weights_N, const DeviceBatch& batch) const {
-  const Tensor source = at::empty({static_cast<std::int64_t>(batch.mask.size())}, at::kInt);
+  std::vector<std::int32_t> source(batch.mask.size());
   weighting::shuffled_sources({options_.seed, in_validation_ ? 0 : batch.epoch},
-                              {batch.doc_start, batch.mask, batch.sample_ids},
-                              {source.data_ptr<std::int32_t>(), batch.mask.size()});
-  return at::index_select(weights_N, 0, source.to(weights_N.device()));
+                              {batch.doc_start, batch.mask, batch.sample_ids}, source);
+  return at::index_select(weights_N, 0, copy_to_device<std::int32_t>(source, weights_N.device()));
 }
 
 weighting::Whitening Verifiable::whitening(const Tensor& x_N, const DeviceBatch& batch) {

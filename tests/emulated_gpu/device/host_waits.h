@@ -1,0 +1,12 @@
+// Operators for which the host waits until the GPU has come to them.
+#pragma once
+#include <ATen/core/dispatch/Dispatcher.h>
+
+namespace wmtp::emulated {
+
+void forbid_host_waits(bool forbidden);
+// An operator that waits, with its arguments at the end of the stack, is an error while waits are
+// forbidden.
+void check_host_waits(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+
+}  // namespace wmtp::emulated
