@@ -11,6 +11,9 @@
 namespace wmtp::parallel {
 namespace {
 
+// cuBLASLt reads a scale from a boundary of 16 bytes only.
+constexpr std::int64_t kPlacesOfScale = 4;
+
 // The matrices of a bucket end to end from its beginning, parts of one joined.
 std::vector<layout::Range> float8_matrices(const layout::BucketPlan& plan) {
   std::vector<layout::Range> matrices;
@@ -29,15 +32,8 @@ std::vector<layout::Range> float8_matrices(const layout::BucketPlan& plan) {
   return matrices;
 }
 
-// A range of the master's numbers as tensors, of planes a bounded piece at a time:
-// visit(part, begin of the part).
-template <class Visit>
-void for_each_part(const Master& master, layout::Range range, Visit visit) {
-  const std::int64_t most = master.lower().defined() ? Master::kJoinedAtOnce : range.size();
-  for (std::int64_t begin = range.begin; begin < range.end; begin += most) {
-    const layout::Range part{begin, std::min(begin + most, range.end)};
-    visit(master.narrow(part).joined(), part.begin);
-  }
+Tensor part_of(const UnitState& state, layout::Range range) {
+  return state.master.values().narrow(0, range.begin, range.size());
 }
 
 }  // namespace
@@ -83,16 +79,13 @@ void Float8Weights::take_own(const Tensor& sums_S) {
       return layout::Range{mine.begin - owned.begin, mine.end - owned.begin};
     };
     for (std::size_t m = 0; m < unit.matrices.size(); ++m)
-      for_each_part(state.master, in_shard(unit.matrices[m]), [&](const Tensor& part, auto) {
-        kernels::raise_float8_amax(
-            part, own_A.narrow(0, unit.first_matrix + static_cast<std::int64_t>(m), 1));
-      });
+      kernels::raise_float8_amax(
+          part_of(state, in_shard(unit.matrices[m])),
+          own_A.narrow(0, unit.first_matrix + static_cast<std::int64_t>(m), 1));
     const std::int64_t behind = unit.matrices.back().end;
     const std::int64_t place = world * num_matrices_ + unit.first_vector - behind + owned.begin;
-    for_each_part(state.master, in_shard({behind, state.plan.trained.numel()}),
-                  [&](const Tensor& part, std::int64_t begin) {
-                    sums_S.narrow(0, place + begin, part.numel()).copy_(part);
-                  });
+    const layout::Range vectors = in_shard({behind, state.plan.trained.numel()});
+    sums_S.narrow(0, place + vectors.begin, vectors.size()).copy_(part_of(state, vectors));
   }
   sums_S.narrow(0, rank * num_matrices_, num_matrices_).copy_(own_A);
 }
@@ -105,7 +98,8 @@ void Float8Weights::refresh() {
   if (group_) group_->all_reduce(sums_S, "float8 scales").wait();
   amax_A_ = at::amax(sums_S.narrow(0, 0, world * num_matrices_).view({world, num_matrices_}), 0)
                 .to(kFloat32);
-  inverse_A_ = kernels::float8_inverse(amax_A_);
+  inverse_A4_ = at::zeros({num_matrices_, kPlacesOfScale}, amax_A_.options());
+  inverse_A4_.select(1, 0).copy_(kernels::float8_inverse(amax_A_));
   for (auto& [u, unit] : units_)
     kernels::round_to_compute(
         sums_S.narrow(0, world * num_matrices_ + unit.first_vector, unit.vectors.numel()),
@@ -120,13 +114,10 @@ void Float8Weights::quantise(std::size_t u, const Tensor& own) {
   const layout::Range owned = state.plan.trained.owned(group_ ? group_->rank() : 0);
   for (std::size_t m = 0; m < unit.matrices.size(); ++m) {
     const layout::Range mine = layout::intersect(owned, unit.matrices[m]);
-    for_each_part(state.master, {mine.begin - owned.begin, mine.end - owned.begin},
-                  [&](const Tensor& part, std::int64_t begin) {
-                    kernels::quantise_part(
-                        part,
-                        amax_A_.narrow(0, unit.first_matrix + static_cast<std::int64_t>(m), 1),
-                        own.narrow(0, begin, part.numel()));
-                  });
+    const layout::Range in_shard{mine.begin - owned.begin, mine.end - owned.begin};
+    kernels::quantise_part(part_of(state, in_shard),
+                           amax_A_.narrow(0, unit.first_matrix + static_cast<std::int64_t>(m), 1),
+                           own.narrow(0, in_shard.begin, in_shard.size()));
   }
 }
 
@@ -136,7 +127,7 @@ UnitWeights Float8Weights::weights(std::size_t u, const Tensor& bytes) const {
   return {.trained = unit.vectors,
           .frozen = {},
           .float8 = bytes.narrow(0, 0, unit.matrices.back().end),
-          .inverse = inverse_A_.narrow(0, unit.first_matrix, matrices)};
+          .inverse = inverse_A4_.select(1, 0).narrow(0, unit.first_matrix, matrices)};
 }
 
 std::int64_t Float8Weights::bytes() const {

@@ -15,7 +15,8 @@ namespace wmtp::parallel {
 // A unit that is whole.
 struct UnitWeights {
   Tensor trained, frozen;  // without padding, compute dtype; undefined where the unit has none
-  // Of a unit that is computed with in float8: its matrices (e4m3), and 1 / s of each (fp32).
+  // Of a unit that is computed with in float8: its matrices (e4m3), and 1 / s of each (fp32,
+  // each on a boundary of 16 bytes).
   // `trained` is what lies behind them.
   Tensor float8 = {}, inverse = {};
 };
@@ -56,7 +57,8 @@ class Float8Weights {
   std::int64_t num_matrices_ = 0, num_vectors_ = 0;
   DType wide_;  // of the reduction
   c10::Device device_;
-  Tensor amax_A_, inverse_A_;  // A: matrices of all units
+  // A: matrices of all units. The inverses are the first of each four, 16 bytes apart.
+  Tensor amax_A_, inverse_A4_;
   bool current_ = false;
 };
 

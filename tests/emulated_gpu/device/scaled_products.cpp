@@ -45,9 +45,12 @@ void check_dtypes(const Tensor& a, const Tensor& b, const Tensor& out,
 // One each. Scales of rows are refused: on Hopper they fail for few rows under a long sum, so that
 // the project leaves them to a product of its own (kernels/float8_product.cpp).
 void check_scales(const Tensor& scale_a, const Tensor& scale_b) {
-  for (const Tensor& scale : {scale_a, scale_b})
+  for (const Tensor& scale : {scale_a, scale_b}) {
     TORCH_CHECK(scale.is_cuda() && scale.scalar_type() == at::kFloat && scale.numel() == 1,
                 "_scaled_mm: scales must be one number in fp32 each");
+    TORCH_CHECK(reinterpret_cast<std::uintptr_t>(scale.data_ptr()) % 16 == 0,
+                "_scaled_mm: CUBLAS_STATUS_NOT_SUPPORTED, a scale that is not aligned to 16 bytes");
+  }
 }
 
 Tensor& scaled_mm(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b,

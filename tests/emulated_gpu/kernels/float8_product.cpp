@@ -57,8 +57,9 @@ bool declined_rowwise(const CudaFloat8Product& a) {
 
 bool supported(const CudaFloat8Product& a) {
   return on_boundary(a.left) && on_boundary(a.right) && on_boundary(a.out) &&
-         a.contracted % 16 == 0 && a.columns % 16 == 0 &&
-         a.out_stride * bytes_of(a.out_element) % 16 == 0 && a.out_stride >= a.columns &&
+         on_boundary(a.left_inverse) && on_boundary(a.right_inverse) && a.contracted % 16 == 0 &&
+         a.columns % 16 == 0 && a.out_stride * bytes_of(a.out_element) % 16 == 0 &&
+         a.out_stride >= a.columns &&
          !(a.left_format == Float8Format::e5m2 && a.right_format == Float8Format::e5m2) &&
          !(a.rowwise && declined_rowwise(a));
 }

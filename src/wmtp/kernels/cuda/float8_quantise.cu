@@ -45,17 +45,24 @@ struct Piece {
       there[r] = row + r < a.rows ? load_part(from, column, a.columns, packed, x[r]) : 0;
     }
   }
-  __device__ __forceinline__ std::uint32_t code(int r, int i, float scale) const {
-    return i < there[r] ? float8_code<kFormat>(__fmul_rn(x[r][i], scale)) : 0;
-  }
   // Four neighbours in a row, and all rows in a column.
   __device__ __forceinline__ std::uint32_t row_word(int r, int w, float scale) const {
-    return code(r, 4 * w, scale) | code(r, 4 * w + 1, scale) << 8 |
-           code(r, 4 * w + 2, scale) << 16 | code(r, 4 * w + 3, scale) << 24;
+    const float* const from = x[r] + 4 * w;
+    return float8_word<kFormat>(__fmul_rn(from[0], scale), __fmul_rn(from[1], scale),
+                                __fmul_rn(from[2], scale), __fmul_rn(from[3], scale)) &
+           bytes_there(there[r] - 4 * w);
   }
   __device__ __forceinline__ std::uint32_t column_word(int i, float scale) const {
-    return code(0, i, scale) | code(1, i, scale) << 8 | code(2, i, scale) << 16 |
-           code(3, i, scale) << 24;
+    return float8_word<kFormat>(scaled(0, i, scale), scaled(1, i, scale), scaled(2, i, scale),
+                                scaled(3, i, scale));
+  }
+
+ private:
+  __device__ __forceinline__ float scaled(int r, int i, float scale) const {
+    return i < there[r] ? __fmul_rn(x[r][i], scale) : 0.0f;
+  }
+  __device__ static std::uint32_t bytes_there(int count) {
+    return count >= 4 ? 0xffffffffu : count <= 0 ? 0u : (1u << (8 * count)) - 1;
   }
 };
 
@@ -81,23 +88,22 @@ __device__ __forceinline__ void fill_apart(const CudaFloat8Quantise& a, const Nu
 
 // One scale: the bytes are converted once and turned.
 template <class Numbers, class Tile>
-__device__ __forceinline__ void fill_turned(const Numbers& numbers, float scale, int group,
-                                            int pack, RowTile& rows, Tile& columns) {
+__device__ __forceinline__ void fill_turned(const CudaFloat8Quantise& a, const Numbers& numbers,
+                                            float scale, int group, int pack, RowTile& rows,
+                                            Tile& columns) {
   constexpr int N = Numbers::N, W = Numbers::kRowWords;
-  std::uint32_t word[kRows][W];
 #pragma unroll
-  for (int r = 0; r < kRows; ++r)
+  for (int w = 0; w < W; ++w) {
+    std::uint32_t word[kRows];
 #pragma unroll
-    for (int w = 0; w < W; ++w) {
-      word[r][w] = numbers.row_word(r, w, scale);
-      rows.word[RowTile::place(group * kRows + r) + pack * W + w] = word[r][w];
+    for (int r = 0; r < kRows; ++r) {
+      word[r] = numbers.row_word(r, w, scale);
+      rows.word[RowTile::place(group * kRows + r) + pack * W + w] = word[r];
     }
+    if (!a.inverse_of_columns) continue;
+    turn(word);
 #pragma unroll
-  for (int i = 0; i < N; ++i) {
-    std::uint32_t turned = 0;
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) turned |= (word[r][i / 4] >> (8 * (i % 4)) & 0xffu) << (8 * r);
-    columns.word[Tile::place(pack * N + i) + group] = turned;
+    for (int i = 0; i < 4; ++i) columns.word[Tile::place(pack * N + 4 * w + i) + group] = word[i];
   }
 }
 
@@ -125,7 +131,7 @@ __global__ void __launch_bounds__(kThreads<T>)
   if (kRowwise)
     fill_apart(a, piece, scales, group, pack, rows, columns);
   else
-    fill_turned(piece, a.inverse_of_rows ? scales.of_rows[0] : scales.of_columns[0], group, pack,
+    fill_turned(a, piece, a.inverse_of_rows ? scales.of_rows[0] : scales.of_columns[0], group, pack,
                 rows, columns);
   __syncthreads();
   if (a.inverse_of_rows) write_lines(rows, a.by_rows, row, a.rows, column, a.columns);

@@ -15,6 +15,18 @@ struct alignas(kChunk) ByteTile {
   __device__ static int place(int line) { return line * kWords + line / kLines * kGap; }
 };
 
+// 4 x 4 bytes: what was byte i of word r becomes byte r of word i.
+__device__ __forceinline__ void turn(std::uint32_t (&word)[4]) {
+  const std::uint32_t ab_low = __byte_perm(word[0], word[1], 0x5140),
+                      ab_high = __byte_perm(word[0], word[1], 0x7362),
+                      cd_low = __byte_perm(word[2], word[3], 0x5140),
+                      cd_high = __byte_perm(word[2], word[3], 0x7362);
+  word[0] = __byte_perm(ab_low, cd_low, 0x5410);
+  word[1] = __byte_perm(ab_low, cd_low, 0x7632);
+  word[2] = __byte_perm(ab_high, cd_high, 0x5410);
+  word[3] = __byte_perm(ab_high, cd_high, 0x7632);
+}
+
 // The tile's lines into those of `out`, which have `length` bytes each.
 template <class Tile>
 __device__ __forceinline__ void write_lines(const Tile& tile, std::uint8_t* out,

@@ -30,13 +30,9 @@ __global__ void __launch_bounds__(kTurnThreads) turn_kernel(const CudaFloat8Turn
       if (line < a.rows)
         word[r] = load_word(a.by_rows + line * a.columns + column + across * kSide, packed);
     }
+  turn(word);
 #pragma unroll
-  for (int i = 0; i < kSide; ++i) {
-    std::uint32_t turned = 0;
-#pragma unroll
-    for (int r = 0; r < kSide; ++r) turned |= (word[r] >> (8 * i) & 0xffu) << (8 * r);
-    tile.word[TurnedTile::place(across * kSide + i) + down] = turned;
-  }
+  for (int i = 0; i < kSide; ++i) tile.word[TurnedTile::place(across * kSide + i) + down] = word[i];
   __syncthreads();
   write_lines(tile, a.by_columns, column, a.columns, row, a.rows);
 }

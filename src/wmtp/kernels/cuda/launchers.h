@@ -262,9 +262,9 @@ struct CudaKernels {
                                std::string* why) = nullptr;
   int (*packed_attention)(const CudaPackedAttention&, void* workspace, void* stream,
                           std::string* why) = nullptr;
-  // cublasLt's, on ATen's current device. The first lists its best algorithms, the one that it would
-  // take itself before the others; the second runs one: kNotSupported where it does not take that
-  // one for the product. The third names library and version.
+  // cublasLt's, on ATen's current device. The first lists its best algorithms, the one that it
+  // would take itself before the others; the second runs one: kNotSupported where it does not take
+  // that one for the product. The third names library and version.
   int (*product_algorithms)(const CudaProduct&, std::vector<ProductAlgorithm>*) = nullptr;
   int (*product)(const CudaProduct&, const ProductAlgorithm&, void* stream) = nullptr;
   std::string (*product_library)() = nullptr;

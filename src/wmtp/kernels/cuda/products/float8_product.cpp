@@ -43,8 +43,8 @@ void describe(const CudaFloat8Product& a, const Operation& operation) {
 }
 
 // Under scales of rows no sum is split: an H100 was seen to refuse few rows and a long sum
-// (pytorch/ao, issue 4582), where a split is what one would choose. That it is the reason nobody has
-// confirmed.
+// (pytorch/ao, issue 4582), where a split is what one would choose. That it is the reason nobody
+// has confirmed.
 std::uint32_t reductions(const CudaFloat8Product& a) {
   if (a.rowwise) return CUBLASLT_REDUCTION_SCHEME_NONE;
   return reproducible_reductions(a.out_element);

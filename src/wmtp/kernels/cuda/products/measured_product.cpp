@@ -65,8 +65,8 @@ void multiply(const CudaProduct& a, const ProductAlgorithm& algorithm, cudaStrea
   check(cublasLtMatmul(at::cuda::getCurrentCUDABlasLtHandle(), product.operation.handle, &a.alpha,
                        a.right, product.right.handle, a.left, product.left.handle, &a.beta, a.out,
                        product.out.handle, a.out, product.out.handle, &chosen,
-                       at::cuda::getCUDABlasLtWorkspace(),
-                       at::cuda::getCUDABlasLtWorkspaceSize(), stream));
+                       at::cuda::getCUDABlasLtWorkspace(), at::cuda::getCUDABlasLtWorkspaceSize(),
+                       stream));
 }
 
 }  // namespace

@@ -73,6 +73,16 @@ inline double rsqrt(double value) {
   return 1.0 / sqrt(value);
 }
 
+// Selects four of the eight bytes of both by the nibbles of `selector`.
+inline std::uint32_t __byte_perm(std::uint32_t low, std::uint32_t high, std::uint32_t selector) {
+  const std::uint64_t bytes = static_cast<std::uint64_t>(high) << 32 | low;
+  std::uint32_t word = 0;
+  for (int i = 0; i < 4; ++i) {
+    const std::uint32_t from = selector >> (4 * i) & 7u;
+    word |= static_cast<std::uint32_t>(bytes >> (8 * from) & 0xffu) << (8 * i);
+  }
+  return word;
+}
 inline std::uint32_t __umulhi(std::uint32_t a, std::uint32_t b) {
   return static_cast<std::uint32_t>(static_cast<std::uint64_t>(a) * b >> 32);
 }
