@@ -218,9 +218,12 @@ TEST(AdamW8bitOnGpu, EqualsCpu) {
       EXPECT_LE(worst_error(gpu.first.scales, cpu.first.scales), 1e-6) << size;
       EXPECT_LE(worst_error(gpu.second.scales, cpu.second.scales), 1e-6) << size;
       for (const auto& [got, wanted] : {std::pair{gpu.first.codes, cpu.first.codes},
-                                        std::pair{gpu.second.codes, cpu.second.codes}})
-        EXPECT_LE((got.cpu().to(at::kInt) - wanted.to(at::kInt)).abs().max().item<int>(), 1)
-            << size;
+                                        std::pair{gpu.second.codes, cpu.second.codes}}) {
+        // A last bit of a moment may lie on the other side of where a code begins.
+        const Tensor apart = (got.cpu().to(at::kInt) - wanted.to(at::kInt)).abs();
+        EXPECT_LE(apart.max().item<int>(), 1) << size;
+        EXPECT_LE(apart.sum().item<std::int64_t>(), size / 1000) << size;
+      }
     }
 }
 

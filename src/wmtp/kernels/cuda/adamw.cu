@@ -26,6 +26,9 @@ __global__ void __launch_bounds__(kAdamWThreads) adamw_kernel(const CudaAdamW a)
 
 template <class Master>
 struct Plain {
+  static constexpr int kPerThread = 4;
+  static constexpr std::int64_t kMostBlocks = 0x7fffffff;
+
   template <class G, class C, int N>
   static void run(const CudaAdamW& a, unsigned blocks, cudaStream_t stream) {
     adamw_kernel<Master, G, C, N><<<blocks, kAdamWThreads, 0, stream>>>(a);

@@ -7,18 +7,13 @@ namespace wmtp::kernels {
 namespace {
 
 template <class Master, class G, class C, int N>
-__global__ void __launch_bounds__(kAdamWThreads) adamw_rounded_kernel(const CudaAdamW a) {
-  if (*a.apply == 0) return;
-  const std::int64_t first =
-      (static_cast<std::int64_t>(blockIdx.x) * kAdamWThreads + threadIdx.x) * N;
-  if (first >= a.size) return;
+__device__ __forceinline__ void update(const CudaAdamW& a, const AdamWFactors& f,
+                                       std::uint64_t stream, std::int64_t first) {
   float grad[N], m1[N], m2[N], param[N];
   load<G, N>(a.grad, first, grad);
   load<Bf16, N>(a.exp_avg, first, m1);
   load<Bf16, N>(a.exp_avg_sq, first, m2);
   Master::template load<N>(a, first, param);
-  const AdamWFactors f = adamw_factors(a);
-  const std::uint64_t stream = a.stream + static_cast<std::uint64_t>(*a.applied_steps + 1);
   PhiloxDraw draw{};
 #pragma unroll
   for (int i = 0; i < N; ++i) {
@@ -39,8 +34,24 @@ __global__ void __launch_bounds__(kAdamWThreads) adamw_rounded_kernel(const Cuda
     if (a.copy) store_computed<C, N>(a.copy, first, param);
 }
 
+// Arithmetic takes as long as the memory here: the factors are found once for many elements.
+template <class Master, class G, class C, int N>
+__global__ void __launch_bounds__(kAdamWThreads) adamw_rounded_kernel(const CudaAdamW a) {
+  if (*a.apply == 0) return;
+  const AdamWFactors f = adamw_factors(a);
+  const std::uint64_t stream = a.stream + static_cast<std::uint64_t>(*a.applied_steps + 1);
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kAdamWThreads * N;
+  for (std::int64_t first =
+           (static_cast<std::int64_t>(blockIdx.x) * kAdamWThreads + threadIdx.x) * N;
+       first < a.size; first += step)
+    update<Master, G, C, N>(a, f, stream, first);
+}
+
 template <class Master>
 struct Rounded {
+  static constexpr int kPerThread = 8;
+  static constexpr std::int64_t kMostBlocks = 4096;
+
   template <class G, class C, int N>
   static void run(const CudaAdamW& a, unsigned blocks, cudaStream_t stream) {
     adamw_rounded_kernel<Master, G, C, N><<<blocks, kAdamWThreads, 0, stream>>>(a);

@@ -66,41 +66,36 @@ __device__ __forceinline__ const Pack<T, N>& pack_at(const void* base, std::int6
   return static_cast<const Pack<T, N>*>(base)[static_cast<std::uint64_t>(index) / N];
 }
 
+// An access has 16 bytes at most: more are several, in turn.
+template <class T, int N>
+constexpr int kAtOnce = N < kPerPack<T> ? N : kPerPack<T>;
+
 template <class T, int N>
 __device__ __forceinline__ void load(const void* base, std::int64_t index, float (&to)[N]) {
-  const Pack<T, N> pack = pack_at<T, N>(base, index);
+  constexpr int kPart = kAtOnce<T, N>;
 #pragma unroll
-  for (int i = 0; i < N; ++i) to[i] = to_float(pack.value[i]);
+  for (int part = 0; part < N; part += kPart) {
+    const Pack<T, kPart> pack = pack_at<T, kPart>(base, index + part);
+#pragma unroll
+    for (int i = 0; i < kPart; ++i) to[part + i] = to_float(pack.value[i]);
+  }
 }
 
 template <class T, int N>
 __device__ __forceinline__ void store(void* base, std::int64_t index, const float (&from)[N]) {
-  Pack<T, N> pack;
+  constexpr int kPart = kAtOnce<T, N>;
 #pragma unroll
-  for (int i = 0; i < N; ++i) pack.value[i] = from_float<T>(from[i]);
-  pack_at<T, N>(base, index) = pack;
+  for (int part = 0; part < N; part += kPart) {
+    Pack<T, kPart> pack;
+#pragma unroll
+    for (int i = 0; i < kPart; ++i) pack.value[i] = from_float<T>(from[part + i]);
+    pack_at<T, kPart>(base, index + part) = pack;
+  }
 }
 
-// Eight floats are two accesses.
-__device__ __forceinline__ void load_floats(const float* from, float (&to)[8]) {
-  float low[4], high[4];
-  load<float, 4>(from, 0, low);
-  load<float, 4>(from, 4, high);
-#pragma unroll
-  for (int i = 0; i < 4; ++i) to[i] = low[i], to[i + 4] = high[i];
-}
-__device__ __forceinline__ void load_floats(const float* from, float (&to)[4]) {
-  load<float, 4>(from, 0, to);
-}
-__device__ __forceinline__ void load_floats(const float* from, float (&to)[1]) {
-  to[0] = from[0];
-}
-
-__device__ __forceinline__ void store_floats(float* to, const float (&from)[8]) {
-  const float low[4] = {from[0], from[1], from[2], from[3]};
-  const float high[4] = {from[4], from[5], from[6], from[7]};
-  store<float, 4>(to, 0, low);
-  store<float, 4>(to, 4, high);
+template <int N>
+__device__ __forceinline__ void load_floats(const float* from, float (&to)[N]) {
+  load<float, N>(from, 0, to);
 }
 template <int N>
 __device__ __forceinline__ void store_floats(float* to, const float (&from)[N]) {
