@@ -4,6 +4,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -123,6 +124,9 @@ double bound_of(DType dtype) {
 }
 
 void expect_definition(const PackedCase& of, DType dtype, bool deterministic) {
+  SCOPED_TRACE(fmt::format("lengths {} heads {}/{} of {}, {} between, {}{}",
+                           fmt::join(of.lengths, " "), of.num_q, of.num_kv, of.size, of.between,
+                           wmtp::name_of(dtype), deterministic ? ", deterministic" : ""));
   const PackedInputs in(of, dtype);
   const auto here = at::TensorOptions().dtype(kFloat64);
   const Computed wanted = compute(fused(in, of, here), in, of, {AttentionChoice::reference});

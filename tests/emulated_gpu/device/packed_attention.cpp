@@ -153,6 +153,11 @@ int packed_attention(const CudaPackedAttention& args, void* workspace, void*, st
     *why = "documents outside of the bucket";
     return kInvalidValue;
   }
+  // cuDNN 9.19 writes those of other documents than the first elsewhere.
+  if (args.shape.backward && args.shape.q_stride != args.shape.num_q * args.shape.head_dim) {
+    *why = "the sums of dq are found by the offsets of q, which are not those of dq";
+    return kInvalidValue;
+  }
   poison(workspace, static_cast<std::size_t>(bytes));
   for (std::int64_t d = 0; d < args.shape.documents; ++d)
     if (args.lengths[d] > 0) attend_document(args, operands, d);

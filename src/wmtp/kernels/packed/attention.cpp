@@ -91,6 +91,14 @@ GpuHeads all_side_by_side(const GpuHeads& heads) {
           heads.scale};
 }
 
+// The sums over keys of dq, which a plan keeps in its workspace, lie as dq does, but cuDNN 9.19
+// finds a document's place in them by the offsets of q: both are to be the same.
+GpuHeads for_backward(const GpuHeads& heads) {
+  GpuHeads tidy = all_side_by_side(heads);
+  tidy.q_NHE = tidy.q_NHE.contiguous();
+  return tidy;
+}
+
 }  // namespace
 
 bool has_packed_attention() {
@@ -121,7 +129,7 @@ AttentionResult packed_attention(const GpuHeads& heads, const Documents& documen
 }
 
 AttentionGrads packed_attention_backward(const GpuHeads& heads, const GpuOutput& output) {
-  const GpuHeads tidy = all_side_by_side(heads);
+  const GpuHeads tidy = for_backward(heads);
   const Tensor &q = tidy.q_NHE, &k = tidy.k_NGE;
   const Tensor out = output.out_NHE.contiguous(), dout = output.dout_NHE.contiguous();
   PackedDocuments& documents = packed_of(output.documents);
