@@ -31,7 +31,7 @@ WARM_UP, FLOOR = 0.1, 0.1  # shares of the steps and of the rate
 BETAS, EPS, DECAY, CLIP = (0.9, 0.95), 1e-8, 0.1, 1.0
 RATES = {"qwen3-0.6b": 3e-4, "micro-qwen3": 3e-3}
 RECIPES = {"twin": None, "bf16": {}}
-RECIPES |= {name: {"training.optimizer.precision": name} for name in ("split", "bf16_moments", "bf16_sr", "int8")}
+RECIPES |= {name: {"training.optimizer.precision": name} for name in ("bf16_moments", "bf16_sr", "int8")}
 RECIPES |= {f"float8_{name}": {"training.float8": name} for name in ("tensorwise", "rowwise")}
 BLOCK = {"wq": "self_attn.q_proj", "wk": "self_attn.k_proj", "wv": "self_attn.v_proj", "wo": "self_attn.o_proj",
          "q_norm": "self_attn.q_norm", "k_norm": "self_attn.k_norm", "w1": "mlp.gate_proj", "w3": "mlp.up_proj",

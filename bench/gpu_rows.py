@@ -90,7 +90,6 @@ ROWS = [
     # The peer, torchao's AdamW8bit, keeps fp32 weights: 10 bytes a parameter with the gradient where ours has 8.
     Row("6.7B int8", "int8", f"{SEVEN} --recompute light --precision int8 {OURS}", f"{SEVEN} --optim adamw8bit {PEER}",
         goals=(memory(60), speed(1.0, "6.7B light"), *beside("peer")), peer_seconds=220),
-    Row("6.7B split", "planes", f"{SEVEN} --recompute light --precision split {OURS}", goals=beside("6.7B light")),
     Row("6.7B bf16_moments", "planes", f"{SEVEN} --recompute light --precision bf16_moments {OURS}", goals=beside("6.7B light")),
     # Products by algorithms that are timed in the warm-up, beside those that the library takes unasked.
     Row("6.7B light, measured products", "products", f"{SEVEN} --recompute light --gemm-choice measured {OURS}", seconds=150,

@@ -47,7 +47,7 @@ define_parts() {
   tests shards 90 parallel_test '*OnGpu.*'
   tests host_waits 90 training_test '*OnGpu.*'
   part shapes 170 "$here/shapes.sh" "$bundle" "$out"
-  for case in split bf16_moments int8 tensorwise rowwise; do
+  for case in bf16_moments int8 tensorwise rowwise; do
     part step_$case 90 python3 "$here/step_precisions.py" "$bundle" $case
   done
   tests k_packed 90 kernels_test 'PackedAttentionOnGpu.*'

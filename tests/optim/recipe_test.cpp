@@ -20,14 +20,13 @@ TEST(Recipe, Names) {
   EXPECT_EQ(master_dtype(Recipe::bf16_sr), kBFloat16);
   EXPECT_EQ(master_dtype(Recipe::bf16_moments), kFloat32);
   EXPECT_EQ(master_dtype(Recipe::int8), kBFloat16);
-  EXPECT_EQ(master_dtype(Recipe::split), kFloat32);
+  EXPECT_EQ(recipe_from_name("split"), Recipe::fp32);
   EXPECT_WMTP_ERROR(recipe_from_name("bf16"), ErrorKind::config, "not available");
 }
 
-TEST(Recipe, OnlySplitTrainsToTheBitsOfFp32) {
+TEST(Recipe, PlanesAreForMastersInFp32) {
   for (const Recipe recipe : kRecipes)
-    for (const Recipe wide : {Recipe::fp32, Recipe::split})
-      EXPECT_EQ(same_numbers(recipe, wide), recipe == Recipe::fp32 || recipe == Recipe::split);
+    EXPECT_EQ(splits_masters(recipe), recipe == Recipe::fp32 || recipe == Recipe::bf16_moments);
 }
 
 // As in a block: matrices, then vectors. The second matrix begins within a block of 256, and the
@@ -112,7 +111,7 @@ TEST(Recipe, AnyNumberOfRanksHasTheBitsOfOne) {
 }
 
 TEST(Recipe, AMasterInPlanesHasTheBitsOfOneTensor) {
-  for (const Recipe recipe : {Recipe::split, Recipe::bf16_moments}) {
+  for (const Recipe recipe : {Recipe::fp32, Recipe::bf16_moments}) {
     Whole alone;
     add_rank(recipe, 0, 1, alone);
     for (const int world : {1, 2, 3}) {
@@ -133,7 +132,6 @@ TEST(Recipe, BytesOfTheMoments) {
     return whole.bytes;
   };
   EXPECT_EQ(bytes(Recipe::fp32), 2 * 4 * 2304);
-  EXPECT_EQ(bytes(Recipe::split), 2 * 4 * 2304);
   EXPECT_EQ(bytes(Recipe::bf16_moments), 2 * 2 * 2304);
   EXPECT_EQ(bytes(Recipe::bf16_sr), 2 * 2 * 2304);
   EXPECT_EQ(bytes(Recipe::int8), 2 * (kMatrices + 4 * 9 + 2 * (2304 - kMatrices)));
@@ -144,7 +142,7 @@ TEST(Recipe, EightBitsAreForTheMatricesOfBlocks) {
   const layout::BucketPlan plan(kParams, 1, 256);
   for (const Recipe recipe : kRecipes) {
     const DType master = master_dtype(recipe);
-    const DType usual = same_numbers(recipe, Recipe::fp32) ? kFloat32 : kBFloat16;
+    const DType usual = recipe == Recipe::fp32 ? kFloat32 : kBFloat16;
     const MomentLayout root = moment_layout(plan, 0, {recipe, /*is_block=*/false, false, master});
     EXPECT_EQ(root.quantized, 0);
     EXPECT_EQ(root.dtype, usual);

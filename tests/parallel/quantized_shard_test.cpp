@@ -38,6 +38,17 @@ Tensor values_of(const QuantizedShard& shard, const layout::BucketPlan& plan, DT
   return flat;
 }
 
+TEST(QuantizedShard, ACopyHasTheBitsOfTheFirst) {
+  const layout::BucketPlan plan = bucket(1);
+  const QuantizedShard first = filled(plan, kBFloat16);
+  QuantizedShard copy(plan, /*rank=*/0, at::TensorOptions().dtype(kBFloat16), kBFloat16);
+  copy.copy_from(first);
+  EXPECT_TRUE(values_of(copy, plan, kFloat32).equal(values_of(first, plan, kFloat32)));
+  EXPECT_EQ(copy.bytes(), first.bytes());
+  for (std::size_t i = 0; i < first.tensors().size(); ++i)
+    EXPECT_NE(copy.tensors()[i].data_ptr(), first.tensors()[i].data_ptr());
+}
+
 TEST(QuantizedShard, MatricesGoThroughBothLevelsAndTheRestStaysAsItIs) {
   const layout::BucketPlan plan = bucket(1);
   for (const DType plain : {kFloat32, kBFloat16})

@@ -39,6 +39,25 @@ std::vector<std::string> fill_with_places(std::vector<UnitState>& states,
   return asked;
 }
 
+// Every range that is asked for gets a number of its own.
+TEST(UnitStates, UnitsOfOneShapeAreAlikeWhereThatIsEnough) {
+  std::vector<layout::UnitSpec> units = mixed_units();
+  for (const char* name : {"second", "third"}) units.push_back({name, units.front().params});
+  units[1].params[1].shape = {20, 10};
+  const ParallelOptions options = with(Strategy::no_shard);
+  const Placement placement = placement_of(options, 0, 1);
+  std::vector<UnitState> states = make_unit_states(units, options, placement);
+  int asked = 0;
+  const ReadParam read = [&](const layout::ParamSpec&, std::int64_t, const Tensor& out) {
+    out.fill_(++asked);
+  };
+  fill_unit_states(states, options, placement, {.values = read, .alike = true});
+  EXPECT_EQ(asked, 6);
+  EXPECT_TRUE(states[2].master.joined().equal(states[0].master.joined()));
+  EXPECT_TRUE(states[2].frozen.equal(states[0].frozen));
+  EXPECT_FALSE(states[1].master.joined().equal(states[0].master.joined()));
+}
+
 TEST(UnitStates, EachRankAsksOnlyForItsPart) {
   const ParallelOptions options = with(Strategy::full_shard);
   std::vector<UnitState> zero =

@@ -226,7 +226,7 @@ TEST(MemoryPlan, EqualsWhatIsAllocated) {
         for (bool adapters : {false, true}) {
           // The others' moments are of one dtype; those of these are counted alike everywhere. A
           // small model shows below what planes take.
-          const bool is_mixed = recipe == optim::Recipe::int8 || optim::splits_masters(recipe);
+          const bool is_mixed = recipe != optim::Recipe::fp32 && recipe != optim::Recipe::bf16_sr;
           if (is_mixed && (strategy != parallel::Strategy::full_shard || dtype != kFloat32))
             continue;
           SCOPED_TRACE(fmt::format("{} {} {} {}", name_of(strategy), wmtp::name_of(dtype),
@@ -251,7 +251,7 @@ TEST(MemoryPlan, EqualsWhatIsAllocated) {
 TEST(MemoryPlan, EqualsWhatPlanesTake) {
   for (auto strategy : {parallel::Strategy::no_shard, parallel::Strategy::shard_grad_op,
                         parallel::Strategy::full_shard})
-    for (auto recipe : {optim::Recipe::split, optim::Recipe::bf16_moments})
+    for (auto recipe : {optim::Recipe::fp32, optim::Recipe::bf16_moments})
       for (bool adapters : {false, true}) {
         SCOPED_TRACE(fmt::format("{} {} {}", name_of(strategy), name_of(recipe), adapters));
         training::AssembleOptions options;
@@ -279,8 +279,6 @@ TEST(MemoryPlan, RecipesHaveTheirRows) {
   const auto params = static_cast<double>(model::preset("llama-mtp-7b").total_parameters());
   for (const auto& [recipe, bytes, row] :
        {std::tuple{optim::Recipe::fp32, 12.0, "master weights and two moments (fp32)"},
-        std::tuple{optim::Recipe::split, 12.0,
-                   "master weights (fp32, not split) and two moments (fp32)"},
         std::tuple{optim::Recipe::bf16_moments, 8.0,
                    "master weights (fp32) and two moments (bf16)"},
         std::tuple{optim::Recipe::bf16_sr, 6.0, "master weights and two moments (bf16)"},
@@ -295,14 +293,16 @@ TEST(MemoryPlan, RecipesHaveTheirRows) {
 
 // With bf16 compute an fp32 master has a copy under NO_SHARD, one in planes has none: 2 bytes less.
 TEST(MemoryPlan, PlanesNeedNoCopy) {
-  const auto planned = [](optim::Recipe recipe) {
+  const auto planned = [](optim::Recipe recipe, bool in_planes = true) {
     MemoryRequest request = seven_b(1);
     request.recipe = recipe;
     request.parallel.strategy = parallel::Strategy::no_shard;
-    request.parallel.split_masters = optim::splits_masters(recipe);
+    request.parallel.split_masters = in_planes;
     return plan_memory(request);
   };
-  const MemoryPlan fp32 = planned(optim::Recipe::fp32), split = planned(optim::Recipe::split);
+  const MemoryPlan fp32 = planned(optim::Recipe::fp32, /*in_planes=*/false),
+                   split = planned(optim::Recipe::fp32);
+  EXPECT_EQ(fp32.rows.front().what, "master weights and two moments (fp32)");
   EXPECT_EQ(split.rows.front().what, "master weights (fp32, two planes) and two moments (fp32)");
   EXPECT_EQ(split.rows.front().bytes, fp32.rows.front().bytes);
   const std::int64_t copy = split.rows.front().bytes / 12 * 2;

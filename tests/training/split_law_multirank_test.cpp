@@ -1,5 +1,6 @@
-// `split` trains to the bits of `fp32` where bf16 is computed with, whatever the strategy and the
-// number of ranks: losses, masters and moments. And what keeping planes saves.
+// Masters in planes train to the bits of masters in one tensor where bf16 is computed with,
+// whatever the strategy and the number of ranks: losses, masters and moments. And what keeping
+// planes saves.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -41,9 +42,10 @@ void split_law(int ranks) {
     layouts.push_back({.strategy = Strategy::hybrid_shard, .shard_group_size = half_of(ranks)});
   for (Bf16Layout layout : layouts) {
     SCOPED_TRACE(fmt::format("{} lora {}", name_of(layout.strategy), layout.lora));
+    layout.split_masters = false;
     Bf16Run whole(bf16_config(), layout, groups);
     const std::vector<Tensor> before = whole.masters();
-    layout.recipe = Recipe::split;
+    layout.split_masters = true;
     Bf16Run split(bf16_config(), layout, groups);
     expect_equal_runs(split, whole);
     // The control; the last rank may hold padding alone.
@@ -68,10 +70,12 @@ TEST(SplitLawMultirank, FourRanks) {
 
 class SplitRun : public ::testing::Test {
  protected:
-  std::unique_ptr<Bf16Run> make(Recipe recipe, Strategy strategy) {
-    return std::make_unique<Bf16Run>(bf16_config(),
-                                     Bf16Layout{.strategy = strategy, .recipe = recipe},
-                                     parallel::Groups{gather_.get(), reduce_.get()});
+  std::unique_ptr<Bf16Run> make(Recipe recipe, Strategy strategy,
+                                std::optional<bool> split_masters = {}) {
+    return std::make_unique<Bf16Run>(
+        bf16_config(),
+        Bf16Layout{.strategy = strategy, .recipe = recipe, .split_masters = split_masters},
+        parallel::Groups{gather_.get(), reduce_.get()});
   }
   static std::int64_t bytes(Bf16Run& run) {
     return run.model().runtime().state_bytes() + run.model().runtime().buffer_bytes() +
@@ -82,23 +86,23 @@ class SplitRun : public ::testing::Test {
                                       reduce_ = comm::make_single("r", c10::Device(c10::kCPU));
 };
 
-// 12 and 8 bytes of a parameter beside the gradient's 4; fp32 pays 2 more for the copy. The value
-// head is fp32 throughout.
+// 12 and 8 bytes of a parameter beside the gradient's 4; a master in one tensor has 2 more for its
+// copy. The value head is fp32 throughout.
 TEST_F(SplitRun, KeepsNoCopy) {
   std::int64_t rounded = 0, wide = 0;
-  const auto fp32 = make(Recipe::fp32, Strategy::no_shard);
-  for (const parallel::UnitState& state : fp32->model().runtime().states())
+  const auto whole = make(Recipe::fp32, Strategy::no_shard, false);
+  for (const parallel::UnitState& state : whole->model().runtime().states())
     (state.plan.full_precision ? wide : rounded) += state.master.numel();
-  EXPECT_EQ(bytes(*fp32), (16 + 2) * rounded + 16 * wide);
+  EXPECT_EQ(bytes(*whole), (16 + 2) * rounded + 16 * wide);
   for (const Strategy strategy : {Strategy::no_shard, Strategy::full_shard}) {
-    EXPECT_EQ(bytes(*make(Recipe::split, strategy)), 16 * (rounded + wide));
+    EXPECT_EQ(bytes(*make(Recipe::fp32, strategy)), 16 * (rounded + wide));
     EXPECT_EQ(bytes(*make(Recipe::bf16_moments, strategy)), 12 * rounded + 16 * wide);
   }
 }
 
 // A bad step leaves planes and moments alone.
 TEST_F(SplitRun, ABadStepChangesNothing) {
-  const auto run = make(Recipe::split, Strategy::full_shard);
+  const auto run = make(Recipe::fp32, Strategy::full_shard);
   run->step();
   const auto masters = run->masters(), moments = run->moments();
   run->model().runtime().states()[1].master.values()[3].fill_(INFINITY);

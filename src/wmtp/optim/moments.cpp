@@ -24,7 +24,7 @@ std::int64_t num_quantized(const std::vector<layout::ParamSpec>& trained,
 }
 
 DType wide_dtype(const MomentRules& rules) {
-  const bool as_master = same_numbers(rules.recipe, Recipe::fp32) || rules.full_precision;
+  const bool as_master = rules.recipe == Recipe::fp32 || rules.full_precision;
   return as_master ? rules.master : kBFloat16;
 }
 

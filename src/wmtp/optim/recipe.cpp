@@ -15,8 +15,6 @@ std::string_view name_of(Recipe recipe) {
   switch (recipe) {
     case Recipe::fp32:
       return "fp32";
-    case Recipe::split:
-      return "split";
     case Recipe::bf16_moments:
       return "bf16_moments";
     case Recipe::bf16_sr:
@@ -28,6 +26,7 @@ std::string_view name_of(Recipe recipe) {
 }
 
 Recipe recipe_from_name(std::string_view name) {
+  if (name == "split") return Recipe::fp32;
   std::vector<std::string_view> known;
   for (const Recipe recipe : kRecipes) {
     if (name_of(recipe) == name) return recipe;
@@ -43,12 +42,7 @@ DType master_dtype(Recipe recipe) {
 }
 
 bool splits_masters(Recipe recipe) {
-  return recipe == Recipe::split || recipe == Recipe::bf16_moments;
-}
-
-bool same_numbers(Recipe a, Recipe b) {
-  const auto is_wide = [](Recipe one) { return one == Recipe::fp32 || one == Recipe::split; };
-  return a == b || (is_wide(a) && is_wide(b));
+  return master_dtype(recipe) == kFloat32;
 }
 
 std::int64_t shard_alignment(Recipe recipe) {

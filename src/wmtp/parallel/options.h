@@ -22,7 +22,9 @@ struct ParallelOptions {
   Strategy strategy = Strategy::full_shard;
   int shard_group_size = 1;       // ranks of a group of HYBRID_SHARD; divides the world
   DType master_dtype = kFloat32;  // of trained weights as the optimizer sees them: fp32, bf16
-  bool split_masters = false;     // fp32 masters lie in planes where bf16 is computed with
+  // fp32 masters lie in planes where bf16 is computed with; absent: as the recipe of the optimizer
+  // has it (training::parallel_of), and without one they do not.
+  std::optional<bool> split_masters = {};
   DType param_dtype = kFloat32;   // gather and compute
   DType reduce_dtype = kFloat32;  // gradients on the wire
   // Frozen weights between uses; absent: param_dtype. Units of full precision keep theirs. What is
@@ -38,9 +40,11 @@ struct ParallelOptions {
   // CPU, where memory that comes back is fresh pages.
   bool frees_grads = false;
 
-  // Whether the masters of a unit lie in two planes (master.h).
+  // Whether the masters of a unit lie in two planes (master.h), but of one that is computed with in
+  // float8.
   bool splits(bool full_precision) const {
-    return split_masters && !full_precision && master_dtype == kFloat32 && param_dtype == kBFloat16;
+    return split_masters.value_or(false) && !full_precision && master_dtype == kFloat32 &&
+           param_dtype == kBFloat16;
   }
   // On a CPU everything is in host memory anyway.
   bool offloads() const { return cpu_offload && device.is_cuda(); }

@@ -163,6 +163,19 @@ void QuantizedShard::dequantize(const Tensor& flat) const {
   }
 }
 
+void QuantizedShard::copy_from(const QuantizedShard& other) {
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    const Part& from = other.parts_[p];
+    Part& part = parts_[p];
+    if (part.plain.defined()) {
+      part.plain.copy_(from.plain);
+      continue;
+    }
+    part.nf4.packed.copy_(from.nf4.packed);
+    part.nf4.scales = kept(from.nf4.scales);
+  }
+}
+
 std::vector<Tensor> QuantizedShard::tensors() const {
   std::vector<Tensor> all;
   for (const Part& part : parts_)

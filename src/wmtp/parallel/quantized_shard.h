@@ -30,6 +30,9 @@ class QuantizedShard {
   // million at a time. Error data for one that is not finite. COLLECTIVE, BLOCKS in the group.
   void fill(const layout::BucketPlan& plan, const Sources& sources);
 
+  // Those of a shard of the same shape.
+  void copy_from(const QuantizedShard& other);
+
   // The shard's values, in any floating dtype: table * a' rounded once. `flat` begins where the
   // shard does; padding is left as it is. What is kept in host memory for a `flat` on a GPU goes
   // there in its 4 bits, a parameter at a time. STREAM.

@@ -16,10 +16,18 @@ Runtime::Runtime(const std::vector<layout::UnitSpec>& units, const ParallelOptio
       reducer_(states_, options_, groups_) {}
 
 void Runtime::fill(const ReadParam& values, const ReadNf4& stored) {
+  fill_from({.values = values, .stored = stored});
+}
+
+void Runtime::fill_alike(const ReadParam& values) {
+  fill_from({.values = values, .alike = true});
+}
+
+void Runtime::fill_from(FillSources sources) {
   settle();
   gatherer_.invalidate();  // first: a gather under way may still read the masters
-  fill_unit_states(states_, options_, placement_,
-                   {values, stored, options_.shards_frozen() ? groups_.gather : nullptr});
+  if (options_.shards_frozen()) sources.frozen_group = groups_.gather;
+  fill_unit_states(states_, options_, placement_, sources);
 }
 
 void Runtime::begin_step() {

@@ -25,6 +25,8 @@ class Runtime {
   // holds in NF4 already, which quantised parameters keep as it is. COLLECTIVE where those are
   // sharded.
   void fill(const ReadParam& values, const ReadNf4& stored = {});
+  // For measurements: units of the same shape get the numbers of the first of them (unit_state.h).
+  void fill_alike(const ReadParam& values);
 
   void begin_step();
   void begin_micro_batch(bool last);
@@ -88,6 +90,7 @@ class Runtime {
   void gather_full(const Take& take);
 
  private:
+  void fill_from(FillSources sources);
   void gather_bucket(const layout::BucketPlan& plan, const Tensor& shard, const Take& take);
 
   ParallelOptions options_;

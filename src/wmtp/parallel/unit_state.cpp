@@ -3,6 +3,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
+
 #include "wmtp/parallel/float8_weights.h"
 #include "wmtp/tensor/storage_memory.h"
 
@@ -42,11 +44,33 @@ void fill_bucket(const layout::BucketPlan& plan, int rank, const Master& shard, 
   }
 }
 
-Master make_master(std::int64_t size, const ParallelOptions& options, bool full_precision,
-                   DType dtype) {
+// What is computed with in float8 is made of whole numbers: planes would be joined at every use.
+Master make_master(const layout::UnitPlan& plan, const ParallelOptions& options, DType dtype) {
   const at::TensorOptions where = shard_options(options, dtype);
-  return options.splits(full_precision) ? Master::in_planes(size, where)
-                                        : Master(at::zeros({size}, where));
+  const std::int64_t size = plan.trained.shard_numel();
+  return options.splits(plan.full_precision) && !has_float8(plan.trained)
+             ? Master::in_planes(size, where)
+             : Master(at::zeros({size}, where));
+}
+
+bool same_shape(const layout::BucketPlan& a, const layout::BucketPlan& b) {
+  return std::ranges::equal(a.params(), b.params(), [](const auto& one, const auto& other) {
+    return one.shape == other.shape && one.trained == other.trained &&
+           one.quantized == other.quantized;
+  });
+}
+
+bool same_shape(const UnitState& a, const UnitState& b) {
+  return same_shape(a.plan.trained, b.plan.trained) && same_shape(a.plan.frozen, b.plan.frozen) &&
+         a.plan.full_precision == b.plan.full_precision;
+}
+
+void copy_weights(const UnitState& from, UnitState& to) {
+  const std::vector<Tensor> masters = from.master.tensors(), written = to.master.tensors();
+  for (std::size_t i = 0; i < masters.size(); ++i) written[i].copy_(masters[i]);
+  if (from.copy.defined()) to.copy.copy_(from.copy);
+  if (from.frozen.defined()) to.frozen.copy_(from.frozen);
+  if (from.quantized) to.quantized->copy_from(*from.quantized);
 }
 
 }  // namespace
@@ -66,7 +90,7 @@ std::vector<UnitState> make_unit_states(const std::vector<layout::UnitSpec>& uni
     const DType master = state.plan.full_precision ? wide : options.master_dtype;
     state.compute_dtype = state.plan.full_precision ? wide : options.param_dtype;
     if (const std::int64_t size = state.plan.trained.shard_numel(); size > 0) {
-      state.master = make_master(size, options, state.plan.full_precision, master);
+      state.master = make_master(state.plan, options, master);
       state.grad = at::zeros({size}, shard_options(options, wide));
       if (options.frees_grads) release_memory(state.grad);
       const bool copied = options.strategy == Strategy::no_shard &&
@@ -93,7 +117,16 @@ std::vector<UnitState> make_unit_states(const std::vector<layout::UnitSpec>& uni
 void fill_unit_states(std::vector<UnitState>& states, const ParallelOptions& options,
                       const Placement& placement, const FillSources& sources) {
   const DType master = options.master_dtype == kFloat64 ? kFloat64 : kFloat32;
-  for (UnitState& state : states) {
+  for (auto unit = states.begin(); unit != states.end(); ++unit) {
+    UnitState& state = *unit;
+    if (sources.alike) {
+      const auto first = std::ranges::find_if(
+          states.begin(), unit, [&](const UnitState& one) { return same_shape(one, state); });
+      if (first != unit) {
+        copy_weights(*first, state);
+        continue;
+      }
+    }
     if (state.master.defined())
       fill_bucket(state.plan.trained, placement.shard_rank(), state.master, master, sources.values);
     if (state.copy.defined()) kernels::round_to_compute(state.master.values(), state.copy);

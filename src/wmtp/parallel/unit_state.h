@@ -36,6 +36,9 @@ struct FillSources {
   ReadNf4 stored = {};  // empty: nothing is in NF4 where it comes from
   // The ranks that share frozen weights; null where each has all of them. BORROWS
   comm::Communicator* frozen_group = nullptr;
+  // Units of the same shape get the numbers of the first of them, which alone are asked for: for
+  // measurements, whose time the drawing of billions of weights would be.
+  bool alike = false;
 };
 // Fills masters, copies and frozen weights; one parameter's range at a time is all the extra
 // memory. COLLECTIVE where quantised parameters are sharded.

@@ -14,7 +14,8 @@ parallel::ParallelOptions parallel_of(const AssembleOptions& options) {
   if (master != kFloat32) parallel.master_dtype = master;  // else fp32, or fp64
   // From host memory the upper plane travels as it lies; an fp32 master would be rounded by the
   // host at every use.
-  parallel.split_masters = optim::splits_masters(options.adamw.recipe) || parallel.offloads();
+  if (!parallel.split_masters)
+    parallel.split_masters = optim::splits_masters(options.adamw.recipe) || parallel.offloads();
   parallel.trained_alignment = optim::shard_alignment(options.adamw.recipe);
   return parallel;
 }

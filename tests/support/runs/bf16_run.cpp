@@ -81,6 +81,7 @@ training::AssembleOptions bf16_options(const model::ModelConfig& config, const B
   options.parallel.param_dtype = kBFloat16;
   options.groups.groups = {{.name = "policy", .learning_rate = 1e-3, .weight_decay = 0.01}};
   options.adamw.recipe = layout.recipe;
+  options.parallel.split_masters = layout.split_masters;
   options.adamw.rounding_seed = 5;
   return options;
 }

@@ -14,8 +14,9 @@ struct Bf16Layout {
   parallel::Strategy strategy = parallel::Strategy::full_shard;
   int shard_group_size = 1;  // of HYBRID_SHARD
   optim::Recipe recipe = optim::Recipe::fp32;
-  bool lora = false;          // else all of it is trained
-  int num_micro_batches = 2;  // of a rank
+  bool lora = false;                       // else all of it is trained
+  int num_micro_batches = 2;               // of a rank
+  std::optional<bool> split_masters = {};  // in place of the recipe's own choice
 };
 
 // Odd extents: shards end within rows, and padding is everywhere.

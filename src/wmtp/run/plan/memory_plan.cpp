@@ -25,7 +25,8 @@ constexpr std::int64_t kGpuLibraryBytes = std::int64_t{32} << 20;
 constexpr std::int64_t kGlooCopies = 4;
 
 std::string masters_row(const MemoryRequest& request) {
-  const bool in_planes = request.parallel.splits(/*full_precision=*/false);
+  const bool in_planes = request.parallel.splits(/*full_precision=*/false) &&
+                         request.float8 != kernels::Float8Recipe::tensorwise;
   const std::string dtype(wmtp::name_of(request.parallel.master_dtype));
   const std::string master = in_planes ? dtype + ", two planes" : dtype;
   switch (request.recipe) {
@@ -33,10 +34,9 @@ std::string masters_row(const MemoryRequest& request) {
       return fmt::format("master weights ({}) and two moments (8 bits)", master);
     case optim::Recipe::bf16_moments:
       return fmt::format("master weights ({}) and two moments (bf16)", master);
-    case optim::Recipe::split:
-      return fmt::format("master weights ({}) and two moments (fp32)",
-                         in_planes ? master : dtype + ", not split");
     case optim::Recipe::fp32:
+      if (in_planes) return fmt::format("master weights ({}) and two moments (fp32)", master);
+      break;
     case optim::Recipe::bf16_sr:
       break;
   }

@@ -61,8 +61,7 @@ class SideBySide {
     const std::string computed = gpu ? std::string(config::name_of(now)) : "fp32";
     if (!gpu) add("precision", computed + states, true, {});
     for (const optim::Recipe recipe : optim::kRecipes)
-      if (optim::name_of(recipe) != config::name_of(precision) &&
-          (recipe != optim::Recipe::split || computed == "bf16"))
+      if (recipe != optim::recipe_from_name(config::name_of(precision)))
         add("precision", fmt::format("{}, {} states", computed, optim::name_of(recipe)), false,
             {fmt::format("training.optimizer.precision={}", optim::name_of(recipe))});
   }

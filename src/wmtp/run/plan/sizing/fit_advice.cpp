@@ -59,7 +59,7 @@ class Adviser {
     const optim::Recipe now = adamw_settings(config).recipe;
     for (const optim::Recipe recipe : optim::kRecipes)  // in the order of what they save
       propose({fmt::format("training.optimizer.precision={}", optim::name_of(recipe))},
-              !optim::same_numbers(recipe, now));
+              recipe != now);
     if (!config.training.use_lora) propose({"training.use_lora=true"}, true);
     propose_quantize();
     propose_length();

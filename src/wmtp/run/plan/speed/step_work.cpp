@@ -26,11 +26,6 @@ double in_bytes_of(const layout::UnitSpec& unit) {
   return sum;
 }
 
-// Of a master that is computed with in float8; planes are joined before.
-double read_bytes(const parallel::ParallelOptions& options) {
-  return options.splits(/*full_precision=*/false) ? 12 : element_size(options.master_dtype);
-}
-
 // Read in 4 bits with their scales, written to a slot.
 double nf4_pass_bytes(const layout::UnitSpec& unit, double compute_bytes) {
   constexpr double kNf4Bytes = 0.51587;
@@ -113,7 +108,7 @@ void StepWriter::add_runtime(const layout::UnitSpec& spec, UnitWork& unit) const
   const bool copied_by_update = options.strategy == parallel::Strategy::no_shard;
   const double master_bytes = element_size(options.master_dtype);
   OperationCosts forward = costs(), backward = costs();
-  double cast = unit.in_bytes / group_ * (read_bytes(options) + 1);
+  double cast = unit.in_bytes / group_ * (master_bytes + 1);
   if (!copied_by_update && master_bytes != compute_bytes_ && !spec.full_precision && cast <= 0)
     cast = unit.trained / group_ * (master_bytes + compute_bytes_);
   if (cast > 0) {
@@ -208,7 +203,7 @@ OperationSeconds StepWriter::update(const std::vector<UnitWork>& units) const {
     costs.pass(Pass::grad_norm, 4 * shard);
     const bool copies = writes_copy && unit.in_bytes <= 0;
     costs.pass(one.pass, (one.bytes + (copies ? compute_bytes_ : 0)) * shard);
-    costs.pass(Pass::grad_norm, read_bytes(options) * unit.in_bytes / group_);
+    costs.pass(Pass::grad_norm, element_size(options.master_dtype) * unit.in_bytes / group_);
   }
   return options.offloads() ? offloaded : costs.sum();
 }
