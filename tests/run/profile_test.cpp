@@ -63,6 +63,22 @@ TEST(TimeTable, KernelsOfADeviceTakeThePlaceOfOperators) {
   EXPECT_EQ(summary.gap_s, 40 - 14);
 }
 
+// The host has started all of step 2 long before the device is done with it.
+TEST(TimeTable, TheTimeGoesOnUntilTheDeviceHasEnded) {
+  std::vector<ProfiledSpan> spans = two_steps();
+  spans.push_back(span("sm90_xmma_gemm", Kind::device, 41, 51));
+  spans.push_back(span("adamw", Kind::device, 52, 58));
+  const tracking::ProfileSummary summary = time_table(spans, {1, 2});
+  EXPECT_EQ(summary.wall_s, 48);
+  EXPECT_THAT(summary.operators,
+              ElementsAre(ProfileRow{"sm90_xmma_gemm", 1, 10}, ProfileRow{"adamw", 1, 6}));
+  EXPECT_EQ(summary.gap_s, 48 - 16);
+  EXPECT_THAT(summary.phases, ElementsAre(ProfileRow{"forward", 2, 10}, ProfileRow{"update", 1, 10},
+                                          ProfileRow{"other parts of steps", 0, 35 - 20},
+                                          ProfileRow{"between steps", 0, 5},
+                                          ProfileRow{"until the device ended", 0, 8}));
+}
+
 TEST(TimeTable, WithoutAStepAllIsZero) {
   const tracking::ProfileSummary summary =
       time_table(std::vector{span("aten::mm", Kind::operation, 1, 2)}, {1, 1});

@@ -98,6 +98,14 @@ std::int64_t union_ns(const std::vector<ProfiledSpan>& spans, const Window& wind
   return covered;
 }
 
+// What the host started in the steps may end behind them.
+std::int64_t end_on_device(const std::vector<ProfiledSpan>& device, const Window& window) {
+  std::int64_t end = window.end;
+  for (const ProfiledSpan& span : device)
+    if (span.start_ns >= window.begin) end = std::max(end, span.end_ns);
+  return end;
+}
+
 std::vector<ProfileRow> phases_of(const std::vector<ProfiledSpan>& host, double wall_s) {
   Rows phases, steps;
   walk(host, [&](const ProfiledSpan& span, const ProfiledSpan* scope, const ProfiledSpan*) {
@@ -148,13 +156,18 @@ Operators device_operators(const std::vector<ProfiledSpan>& device, const Window
 tracking::ProfileSummary time_table(std::span<const ProfiledSpan> spans, const StepRange& steps) {
   const std::vector<ProfiledSpan> host = ordered(spans, /*on_device=*/false);
   const std::vector<ProfiledSpan> device = ordered(spans, /*on_device=*/true);
-  const Window window = window_of(host);
+  Window window = window_of(host);
+  const std::int64_t host_ns = window.end - window.begin;
+  if (window.end != 0) window.end = end_on_device(device, window);
   const std::int64_t wall_ns = window.end - window.begin;
   tracking::ProfileSummary summary;
   summary.first_step = steps.first;
   summary.last_step = steps.last;
   summary.wall_s = static_cast<double>(wall_ns) * kSecondsPerNs;
-  summary.phases = phases_of(host, summary.wall_s);
+  summary.phases = phases_of(host, static_cast<double>(host_ns) * kSecondsPerNs);
+  if (wall_ns > host_ns)
+    summary.phases.push_back(
+        {"until the device ended", 0, static_cast<double>(wall_ns - host_ns) * kSecondsPerNs});
   Operators found =
       device.empty() ? host_operators(host, window) : device_operators(device, window);
   summary.gap_s = static_cast<double>(wall_ns - found.covered_ns) * kSecondsPerNs;
