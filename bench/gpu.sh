@@ -9,6 +9,7 @@
 #   GPU_JOBS     how many parts of `correct` run at once (1); what measures the GPU runs after them, alone
 #   GPU_SANITIZE 0: no compute-sanitizer after a part of `correct` that failed
 #   GPU_SIDES    of the rows, the sides to measure (wmtp,peer,floor); ours come back sooner alone
+#   GPU_PROFILE  1: also a table of what took the time of one step of each row (profiles/ in the results)
 #   TORCHAO      the folder of an unpacked torchao wheel, for the peers that need it
 # The last step of every call, also of one that failed, was cut short or is told to end (SIGTERM), writes OUT/results.tgz (all
 # logs, marks and records), OUT/records.jsonl and OUT/summary.txt. A machine that forgets is given the results of the call
@@ -16,7 +17,7 @@
 # Exit 0: all passed and measured; 1: a check has failed; 75: cut short, call the same again.
 # shellcheck disable=SC2329  # send is called by the trap
 set -u
-usage() { sed -n '2,17s/^# //p' "$0"; exit 2; }
+usage() { sed -n '2,18s/^# //p' "$0"; exit 2; }
 from=''
 if [ "${1:-}" = --from ]; then
   [ -f "${2:-}" ] || { echo "no file ${2:-} to go on from" >&2; exit 2; }

@@ -11,6 +11,8 @@ clock, power and the program's own result. What is there already is not measured
 it ended (exit 75: call it again); what failed is a line too, its goals are missed, and it is tried again after all that was not
 tried yet. The table with the goals is printed at the end, and by --table; a goal that is missed says by how much. torchao is taken
 from $TORCHAO, the folder of its unpacked wheel, or from Python's own packages; a peer that needs it and finds none is not measured.
+With GPU_PROFILE=1 each of our rows on one rank records one step more, after the timed ones: OUT/profiles/<row>.txt has what it said and
+all that ran on the GPU, by time.
 """
 import argparse
 import importlib.machinery
@@ -19,6 +21,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 from gpu_rows import ROWS
@@ -33,6 +36,9 @@ def commands(row, bundle):
     wmtp = os.path.join(bundle, "bin/wmtp")
     launch = [wmtp, "launch", "--nproc", str(row.ranks), "--max-restarts", "0", "--"] if row.ranks > 1 else [wmtp]
     sides = {"wmtp": ([*launch, "bench", "step", "--device", "cuda", *row.wmtp.split()], row.seconds)}
+    if os.environ.get("GPU_PROFILE") == "1" and row.ranks == 1:
+        trace = os.path.join(tempfile.gettempdir(), "trace.json")  # some MB each: the table is what is kept
+        sides["wmtp"][0].extend(["--profile", trace])
     if row.train:
         sides["wmtp"] = (["python3", os.path.join(HERE, "gpu_train.py"), wmtp, *row.train.split()], row.seconds)
     if row.peer:
@@ -106,11 +112,31 @@ def run_bounded(command, limit):
             end_group(process)
 
 
+def kernels_of(trace):
+    """All that a GPU ran, from a Chrome trace: the program's own table has the first few."""
+    if not os.path.exists(trace):
+        return ""
+    with open(trace) as file:
+        events = json.load(file)["traceEvents"]
+    spent = {}
+    for event in events:
+        if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"):
+            calls, us = spent.get(event["name"], (0, 0))
+            spent[event["name"]] = calls + 1, us + event["dur"]
+    os.remove(trace)
+    return "".join(f"{us / 1e3:9.2f} ms {calls:6} x {name}\n" for name, (calls, us) in sorted(spent.items(), key=lambda one: -one[1][1]))
+
+
 def measure(row, side, command, limit, out, commit):
     record = {"row": row.name, "side": side, "commit": commit, "command": " ".join(command[1:] if side == "wmtp" else command)}
     started = time.monotonic()
     record["rc"], output, text = run_bounded(command, limit)
     record["result"] = last_json(output)
+    if "--profile" in command:
+        folder = os.path.join(out, "profiles")
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, row.name.replace(" ", "_") + ".txt"), "w") as file:
+            file.write(text + "\n" + kernels_of(command[-1]))
     if record["rc"] != 0 or record["result"] is None:
         record["result"] = None
         record["error"] = text.strip().splitlines()[-3:]

@@ -35,7 +35,10 @@ struct Measured {
   int skipped = 0;                   // steps that updated nothing
 };
 
-// One step's batches are made inside the timed region, as a loop that trains does.
+// One step's batches are made inside the timed region, as a loop that trains does. On a GPU the
+// host reads a step's result when it has started the next one, as there, and a step lasts from
+// result to result. Steps beside the uniform one, and those of the warm-up, are waited for one by
+// one.
 class StepBench {
  public:
   // BORROWS the group. Draws the weights. Error config for what does not fit into memory.
@@ -58,6 +61,7 @@ class StepBench {
     std::int64_t tokens = 0;
     bool applied = false;
   };
+  void run_ahead(Measured& measured);
   // Which of the two goes first changes from pair to pair.
   void steps(int pair, Measured& measured);
   Timed timed(training::Step& step, const BenchStage& stage);
