@@ -297,10 +297,11 @@ TEST_F(DeterministicTest, NeedsANumberOfThreads) {
 
 TEST_F(DeterministicTest, TimesNoProducts) {
   EXPECT_THAT(problems(minimal(), {"runtime.gemm_choice=measured"}), IsEmpty());
-  EXPECT_THAT(problems(minimal(), {"runtime.deterministic=true", "runtime.threads=2",
-                                   "runtime.gemm_choice=measured"}),
-              ElementsAre("--override 3: runtime.gemm_choice: measured cannot be deterministic: what "
-                          "is fastest is found by timing"));
+  EXPECT_THAT(
+      problems(minimal(),
+               {"runtime.deterministic=true", "runtime.threads=2", "runtime.gemm_choice=measured"}),
+      ElementsAre("--override 3: runtime.gemm_choice: measured cannot be deterministic: what "
+                  "is fastest is found by timing"));
 }
 
 class QuantizeTest : public ConfigTest {};

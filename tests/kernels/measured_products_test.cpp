@@ -94,10 +94,12 @@ TEST_P(MeasuredProductsOfARunOnGpu, LeaveToTheLibraryWhatTheyAreNotFor) {
   };
   EXPECT_TRUE(leaves(drawn(72, 128, dtype), weight, room(72, 64, dtype), 0));  // 72 rows
   EXPECT_TRUE(leaves(drawn(0, 128, dtype), weight, room(0, 64, dtype), 0));
-  EXPECT_TRUE(leaves(drawn(64, 128, kFloat32), drawn(64, 128, kFloat32), room(64, 64, kFloat32), 0));
+  EXPECT_TRUE(
+      leaves(drawn(64, 128, kFloat32), drawn(64, 128, kFloat32), room(64, 64, kFloat32), 0));
   const Tensor odd = drawn(64, 136, dtype).narrow(1, 4, 128);  // 8 bytes off the boundary
   EXPECT_TRUE(leaves(odd, weight, room(64, 64, dtype), 0));
-  EXPECT_TRUE(leaves(drawn(64, 128, dtype), weight, room(64, 64, dtype), 1));  // adds, not yet known
+  EXPECT_TRUE(
+      leaves(drawn(64, 128, dtype), weight, room(64, 64, dtype), 1));  // adds, not yet known
   EXPECT_EQ(gpu::num_measured_products(), 0);
   const Tensor on_host = at::zeros({64, 64}, at::TensorOptions().dtype(dtype));
   EXPECT_FALSE(gpu::measured_product(on_host, on_host, on_host, 1, 0));

@@ -11,8 +11,8 @@ namespace wmtp::kernels {
 namespace {
 
 // out = alpha left right + beta out; beta 0: what lies in out is not read.
-void multiply(const Tensor& left_RK, const Tensor& right_KC, const Tensor& out_RC, double alpha,
-              int beta) {
+void product_into(const Tensor& left_RK, const Tensor& right_KC, const Tensor& out_RC, double alpha,
+                  int beta) {
   if (gpu::measured_product(left_RK, right_KC, out_RC, alpha, beta)) return;
   Tensor out = out_RC;
   const DType dtype = out.scalar_type();
@@ -31,29 +31,29 @@ void multiply(const Tensor& left_RK, const Tensor& right_KC, const Tensor& out_R
 }  // namespace
 
 void linear(const Tensor& x_NI, const Tensor& weight_OI, const Tensor& y_NO) {
-  multiply(x_NI, weight_OI.t(), y_NO, 1, 0);
+  product_into(x_NI, weight_OI.t(), y_NO, 1, 0);
 }
 
 void linear_backward_input(const Tensor& dy_NO, const Tensor& weight_OI, const Tensor& dx_NI,
                            double alpha) {
-  multiply(dy_NO, weight_OI, dx_NI, alpha, 0);
+  product_into(dy_NO, weight_OI, dx_NI, alpha, 0);
 }
 
 void linear_backward_weight(const Tensor& dy_NO, const Tensor& x_NI, const Tensor& dweight_OI,
                             const GradientWrite& write) {
   if (dy_NO.size(0) > 0)
-    multiply(dy_NO.t(), x_NI, dweight_OI, write.alpha, write.adds ? 1 : 0);
+    product_into(dy_NO.t(), x_NI, dweight_OI, write.alpha, write.adds ? 1 : 0);
   else if (!write.adds)
     dweight_OI.zero_();
 }
 
 void linear_add(const Tensor& x_NI, const Tensor& weight_OI, const Tensor& y_NO, double alpha) {
-  multiply(x_NI, weight_OI.t(), y_NO, alpha, 1);
+  product_into(x_NI, weight_OI.t(), y_NO, alpha, 1);
 }
 
 void linear_backward_input_add(const Tensor& dy_NO, const Tensor& weight_OI, const Tensor& dx_NI,
                                double alpha) {
-  multiply(dy_NO, weight_OI, dx_NI, alpha, 1);
+  product_into(dy_NO, weight_OI, dx_NI, alpha, 1);
 }
 
 }  // namespace wmtp::kernels

@@ -1,5 +1,6 @@
 // The three GEMMs of a linear layer y = x W^T, on ATen's mm/addmm, or on a GPU by an algorithm that
-// was measured (gpu/products.h); all matrices may be row-strided views. N rows, O outputs, I inputs.
+// was measured (gpu/products.h); all matrices may be row-strided views. N rows, O outputs, I
+// inputs.
 #pragma once
 #include "wmtp/tensor/tensor.h"
 

@@ -16,15 +16,15 @@ namespace {
 using kernels::ProductAlgorithm;
 using kernels::gpu::MeasuredProduct;
 
-constexpr std::size_t kDigits = 16;  // of one number of an algorithm
+constexpr std::size_t kHexDigits = 16;  // of one number of an algorithm
 
-std::string text_of(const ProductAlgorithm& algorithm) {
+std::string digits_of(const ProductAlgorithm& algorithm) {
   std::string text;
   for (const std::uint64_t number : algorithm) text += fmt::format("{:016x}", number);
   return text;
 }
 
-[[noreturn]] void refuse(const std::filesystem::path& file, const std::string& fact) {
+[[noreturn]] void refuse_choices(const std::filesystem::path& file, const std::string& fact) {
   throw Error(ErrorKind::data, "train", fmt::format("{}: {}", file.string(), fact),
               "remove the file: products are timed again then");
 }
@@ -32,15 +32,15 @@ std::string text_of(const ProductAlgorithm& algorithm) {
 ProductAlgorithm algorithm_of(const std::string& text, const std::filesystem::path& file,
                               const std::string& product) {
   ProductAlgorithm algorithm{};
-  bool good = text.size() == kDigits * algorithm.size();
+  bool good = text.size() == kHexDigits * algorithm.size();
   for (std::size_t i = 0; good && i < algorithm.size(); ++i) {
-    const char* const first = text.data() + i * kDigits;
-    const auto [end, error] = std::from_chars(first, first + kDigits, algorithm[i], 16);
-    good = error == std::errc() && end == first + kDigits;
+    const char* const first = text.data() + i * kHexDigits;
+    const auto [end, error] = std::from_chars(first, first + kHexDigits, algorithm[i], 16);
+    good = error == std::errc() && end == first + kHexDigits;
   }
   if (!good)
-    refuse(file, fmt::format("the algorithm of \"{}\" is not {} hexadecimal digits",
-                             product, kDigits * algorithm.size()));
+    refuse_choices(file, fmt::format("the algorithm of \"{}\" is not {} hexadecimal digits",
+                                     product, kHexDigits * algorithm.size()));
   return algorithm;
 }
 
@@ -54,11 +54,11 @@ Choices read_choices(const std::filesystem::path& file) {
   const auto is_text = [&](const char* key) { return json.contains(key) && json[key].is_string(); };
   if (!json.is_object() || !is_text("gpu") || !is_text("library") || !json.contains("products") ||
       !json["products"].is_object())
-    refuse(file, "expected an object with gpu, library and products");
+    refuse_choices(file, "expected an object with gpu, library and products");
   Choices choices{json["gpu"], json["library"], {}};
   for (const auto& [product, algorithm] : json["products"].items()) {
     if (!algorithm.is_string())
-      refuse(file, fmt::format("the algorithm of \"{}\" is no text", product));
+      refuse_choices(file, fmt::format("the algorithm of \"{}\" is no text", product));
     choices.products.push_back({product, algorithm_of(algorithm, file, product)});
   }
   return choices;
@@ -77,8 +77,7 @@ MeasuredProducts::MeasuredProducts(const config::Runtime& runtime, const RunCont
   if (std::filesystem::exists(file_)) choices = read_choices(file_);
   if (choices.gpu != gpu_ || choices.library != library_) {
     log::info("train", "{} is of {} and {}, here are {} and {}: products are timed again",
-              file_.string(), choices.gpu, choices.library, gpu_,
-              library_);
+              file_.string(), choices.gpu, choices.library, gpu_, library_);
     choices.products.clear();
   }
   kernels::gpu::measure_products(choices.products);
@@ -93,7 +92,7 @@ void MeasuredProducts::keep() {
   if (!on_ || !writes_ || kernels::gpu::num_measured_products() == num_kept_) return;
   Json products = Json::object();
   for (const MeasuredProduct& one : kernels::gpu::measured_products())
-    products[one.product] = text_of(one.algorithm);
+    products[one.product] = digits_of(one.algorithm);
   num_kept_ = products.size();
   const Json all{{"gpu", gpu_}, {"library", library_}, {"products", std::move(products)}};
   try {

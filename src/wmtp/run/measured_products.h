@@ -1,6 +1,6 @@
-// The products' algorithms of a run in its folder (runtime.gemm_choice: measured), so that a run that
-// goes on takes those that it began with: gemm_choices.json, of one GPU model and one version of the
-// library.
+// The products' algorithms of a run in its folder (runtime.gemm_choice: measured), so that a run
+// that goes on takes those that it began with: gemm_choices.json, of one GPU model and one version
+// of the library.
 #pragma once
 #include <cstddef>
 #include <filesystem>

@@ -142,7 +142,7 @@ RunEnd Trainer::run(RunReport* report, const RunRequests& requests) {
   comm::Watchdog& watchdog = session_.watchdog();
   comm::StepLimit limit(static_cast<double>(config_.distributed.step_timeout_s));
   watchdog.enter("first step", std::chrono::seconds(config_.distributed.first_step_timeout_s));
-  bool order_checked = false;
+  const std::int64_t first_step = state_.step + 1;
   while (state_.step < num_steps_ && !stop_agreed_ && !is_early()) {
     const auto begun = Clock::now();
     const std::uint64_t samples_before = run_samples();
@@ -150,20 +150,17 @@ RunEnd Trainer::run(RunReport* report, const RunRequests& requests) {
     if (!run_step(reader, requests)) break;
     profile_.end(state_.step, session_);
     products_.keep();
-    if (!order_checked) {
+    if (state_.step == first_step) {
       session_.check_order();
       saves_->prepare(*model_, remaining_.next_save({state_.step, run_samples()}, num_steps_));
     }
-    order_checked = true;
     read_pending(/*keep=*/1, report);
     const std::int64_t every = config_.distributed.state_check_every;
     if (every > 0 && state_.step % every == 0)
       check_replicated(*model_, session_.reduce_group(), state_.step);
     const bool last = state_.step == num_steps_;
-    if (last || validations_.due(state_.step, samples_before, run_samples())) {
-      read_pending(/*keep=*/0, report);
+    if (last || validations_.due(state_.step, samples_before, run_samples()))
       validate_and_report(report);
-    }
     const bool may_save = !last || !config_.checkpoint.save_final;
     if (may_save && saves_->is_due(state_, samples_before, run_samples(), is_new_best(), report))
       save(/*final=*/false, /*wait=*/false, report);
@@ -292,6 +289,7 @@ std::optional<training::Numbers> Trainer::validate(RunReport* report) {
 }
 
 void Trainer::validate_and_report(RunReport* report) {
+  read_pending(/*keep=*/0, report);
   const auto begun = Clock::now();
   const auto numbers = validate(report);
   if (!numbers) return;

@@ -13,9 +13,12 @@ namespace {
 std::atomic<bool> forbidden_now = false;
 
 // The host has to know their numbers, or how many numbers they return.
-constexpr std::array<std::string_view, 6> kWaiting{
-    "aten::_local_scalar_dense", "aten::equal",   "aten::masked_select",
-    "aten::nonzero",             "aten::_unique2", "aten::unique_consecutive"};
+constexpr std::array<std::string_view, 6> kWaiting{"aten::_local_scalar_dense",
+                                                   "aten::equal",
+                                                   "aten::masked_select",
+                                                   "aten::nonzero",
+                                                   "aten::_unique2",
+                                                   "aten::unique_consecutive"};
 
 // A copy between host and GPU that was not asked to go on beside the host.
 bool is_waiting_copy(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {

@@ -1,6 +1,7 @@
-// The slots that the GPU plugin fills with products of cublasLt, as loops over host memory. There are
-// three algorithms, which add in different orders, so that it shows which one was taken; the last one
-// is not there for long sums, as the library's lists are longer than what it takes in the end.
+// The slots that the GPU plugin fills with products of cublasLt, as loops over host memory. There
+// are three algorithms, which add in different orders, so that it shows which one was taken; the
+// last one is not there for long sums, as the library's lists are longer than what it takes in the
+// end.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 

@@ -15,8 +15,8 @@
 namespace wmtp::kernels::gpu {
 namespace {
 
-constexpr int kRepeats = 4;             // of a product that is timed
-constexpr double kWorthChanging = 0.98;  // of the time of what the library ranks higher
+constexpr int kRepeats = 4;                     // of a product that is timed
+constexpr double kWorthChanging = 0.98;         // of the time of what the library ranks higher
 constexpr std::int64_t kProductAlignment = 16;  // bytes
 
 struct Products {

@@ -1,6 +1,6 @@
-// Products on a GPU by algorithms of cublasLt that were timed here, one for each shape, in the place
-// of the one that the library takes unasked (runtime.gemm_choice: measured). They belong to the
-// process, as the GPU does. THREADS: one.
+// Products on a GPU by algorithms of cublasLt that were timed here, one for each shape, in the
+// place of the one that the library takes unasked (runtime.gemm_choice: measured). They belong to
+// the process, as the GPU does. THREADS: one.
 #pragma once
 #include <string>
 #include <vector>
@@ -15,7 +15,7 @@ struct MeasuredProduct {
   ProductAlgorithm algorithm{};
 };
 
-inline constexpr std::size_t kMostMeasured = 256;  // shapes; others go to the library
+inline constexpr std::size_t kMostMeasured = 256;   // shapes; others go to the library
 inline constexpr std::int64_t kMeasuredSizes = 64;  // what the sizes of a product are multiples of
 
 // What the algorithms are of: those of another GPU or library mean nothing here.
