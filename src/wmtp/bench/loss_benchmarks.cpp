@@ -3,6 +3,7 @@
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_log_softmax.h>
 #include <ATen/ops/_log_softmax_backward_data.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/linalg_vector_norm.h>
@@ -17,6 +18,7 @@
 #include "wmtp/bench/kernel_inputs.h"
 #include "wmtp/kernels/adamw.h"
 #include "wmtp/kernels/codes/moment_codes.h"
+#include "wmtp/kernels/codes/planes.h"
 #include "wmtp/kernels/cross_entropy.h"
 #include "wmtp/kernels/grad_norm.h"
 #include "wmtp/kernels/linear_cross_entropy.h"
@@ -72,21 +74,31 @@ class LossOps : public KernelInputs {
     const auto flat = at::TensorOptions().dtype(kFloat32).device(options_.device());
     const std::int64_t size = shape_.parameters;
     k::AdamW args;
-    args.param = at::randn({size}, flat), args.grad = at::randn({size}, flat);
+    const Tensor param = at::randn({size}, flat);
+    args.param = param, args.grad = at::randn({size}, flat);
     args.exp_avg = at::zeros({size}, flat), args.exp_avg_sq = at::zeros({size}, flat);
-    if (options_.dtype() != kFloat32) args.compute_copy = at::empty({size}, options_);
+    const bool in_planes = options_.dtype() == kBFloat16;  // as bf16 compute keeps its masters
+    if (in_planes) {
+      args.param = at::empty({size}, options_);
+      args.param_lower = at::empty({size}, flat.dtype(at::kShort));
+      k::split_planes(param, {args.param, args.param_lower});
+    } else if (options_.dtype() != kFloat32) {
+      args.compute_copy = at::empty({size}, options_);
+    }
     args.learning_rate = 1e-5, args.weight_decay = 0.01;
     args.grad_scale = at::ones({}, flat);
     args.applied_steps = at::zeros({}, flat.dtype(kInt64)),
     args.apply = at::ones({}, flat.dtype(kInt32));
     auto result =
-        named("adamw", 0, static_cast<double>(size) * (28 + (args.compute_copy.defined() ? 2 : 0)));
+        named(in_planes ? "adamw, two planes" : "adamw", 0,
+              static_cast<double>(size) * (28 + (args.compute_copy.defined() ? 2 : 0)));
     result.shape = fmt::format("{} M", size / 1'000'000);
     result.ours = [=] { k::adamw(args); };
     result.aten = [=, step = at::ones({}, flat)] {
-      at::_fused_adamw_({args.param}, {args.grad}, {args.exp_avg}, {args.exp_avg_sq}, {}, {step},
+      at::_fused_adamw_({param}, {args.grad}, {args.exp_avg}, {args.exp_avg_sq}, {}, {step},
                         1e-5, 0.9, 0.95, 0.01, 1e-8, false, false);
-      if (args.compute_copy.defined()) Tensor(args.compute_copy).copy_(args.param);
+      if (in_planes) Tensor(args.param).copy_(param);
+      if (args.compute_copy.defined()) Tensor(args.compute_copy).copy_(param);
     };
     return result;
   }

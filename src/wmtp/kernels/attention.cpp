@@ -48,7 +48,9 @@ AttentionChoice choose(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v
     return AttentionChoice::efficient;
   if (is_for_cudnn(head_dim, documents) && !options.deterministic) return AttentionChoice::cudnn;
   const bool packed =
-      asks_for_cudnn && takes_packed(q_NHE, k_NGE, v_NGE, documents, options.deterministic);
+      asks_for_cudnn
+          ? takes_packed(q_NHE, k_NGE, v_NGE, documents, options.deterministic)
+          : !options.deterministic && packed_pays(q_NHE, k_NGE, v_NGE, documents);
   return packed ? AttentionChoice::cudnn_packed : AttentionChoice::flash;
 }
 

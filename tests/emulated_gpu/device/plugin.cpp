@@ -58,7 +58,8 @@ CudaServices services() {
                     .count();
               },
           .release_event = [](void* event) { delete static_cast<Clock::time_point*>(event); },
-          .forbid_host_waits = &forbid_host_waits};
+          .forbid_host_waits = &forbid_host_waits,
+          .leave_multiprocessors = [](int) {}};
 }
 
 const kernels::CudaKernels& all_kernels() {

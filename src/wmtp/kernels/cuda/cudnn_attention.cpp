@@ -9,6 +9,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <tuple>
 
 #include "wmtp/kernels/cuda/attention_graph.h"
@@ -20,15 +21,16 @@ namespace fe = cudnn_frontend;
 
 static_assert(kNotSupported == cudaErrorNotSupported);
 
-struct Plan {
-  std::shared_ptr<fe::graph::Graph> graph;
-  std::int64_t workspace_bytes = 0;
-};
-
 // A step that failed, carried to the launcher's end by an exception.
 struct Failed {
   cudaError_t code;
   std::string why;
+};
+
+struct Plan {
+  std::shared_ptr<fe::graph::Graph> graph;
+  std::int64_t workspace_bytes = 0;
+  std::optional<Failed> refused = {};  // what cuDNN has no plan for is not asked for again
 };
 
 void check(fe::error_t error) {
@@ -53,11 +55,16 @@ auto key_of(const PackedAttentionShape& s) {
 }
 
 Plan make_plan(const PackedAttentionShape& shape) {
-  Plan plan{attention_graph(shape)};
-  check(plan.graph->build(at::native::getCudnnHandle(), {fe::HeurMode_t::A},
-                          fe::BuildPlanPolicy_t::HEURISTICS_CHOICE));
-  check(plan.graph->get_workspace_size(plan.workspace_bytes));
-  return plan;
+  try {
+    Plan plan{attention_graph(shape)};
+    check(plan.graph->build(at::native::getCudnnHandle(), {fe::HeurMode_t::A},
+                            fe::BuildPlanPolicy_t::HEURISTICS_CHOICE));
+    check(plan.graph->get_workspace_size(plan.workspace_bytes));
+    return plan;
+  } catch (const Failed& failed) {
+    if (failed.code != cudaErrorNotSupported) throw;
+    return {.graph = nullptr, .refused = failed};
+  }
 }
 
 // The plan stays where it is: no shape's is ever taken away.
@@ -70,9 +77,10 @@ const Plan& plan_of(const PackedAttentionShape& shape) {
   static Plans* const plans = new Plans;
   const auto key = key_of(shape);
   const std::lock_guard lock(plans->mutex);
-  const auto found = plans->by_key.find(key);
-  if (found != plans->by_key.end()) return found->second;
-  return plans->by_key.emplace(key, make_plan(shape)).first->second;
+  auto found = plans->by_key.find(key);
+  if (found == plans->by_key.end()) found = plans->by_key.emplace(key, make_plan(shape)).first;
+  if (found->second.refused) throw *found->second.refused;
+  return found->second;
 }
 
 void check(cudnnStatus_t status) {
