@@ -96,7 +96,7 @@ TEST_F(MigrateFileTest, UnknownKeysAreKeptAsCommentsAndSecretsAreNot) {
   const Migration migration = migrate(
       "training: {learning_rat: 1}\nmlflow: {password: hunter2}\n"
       "aws: {region: r, secret_key: hunter3}\nextends: x.yaml\ntraining.lr: 3\n"
-      "runtime: {cuda_graphs: on}\n");
+      "models: {value_model: {tokenizer_path: x}}\n");
   EXPECT_EQ(migration.count(Change::Action::not_migrated), 6U);
   EXPECT_THAT(migration.yaml, HasSubstr("\n# not migrated: training.learning_rat: 1 (unknown key; "
                                         "did you mean \"learning_rate\"?)\n"));

@@ -273,17 +273,17 @@ TEST_F(ShapeFieldsTest, AreCheckedByName) {
 class AvailabilityTest : public ConfigTest {};
 
 TEST_F(AvailabilityTest, OnlyDefaultsOfKeysThatNothingActsOn) {
-  EXPECT_THAT(problems(minimal(), {"runtime.attention=flash", "runtime.cuda_graphs=on",
+  EXPECT_THAT(problems(minimal(), {"runtime.attention=flash", "models.value_model.tokenizer_path=.",
                                    "runtime.attention=cudnn"}),
-              ElementsAre("--override 2: runtime.cuda_graphs: not available in this version "
-                          "(only its default, \"auto\", is accepted)"));
+              ElementsAre("--override 2: models.value_model.tokenizer_path: not available in this "
+                          "version (only its default, null, is accepted)"));
   EXPECT_THAT(
       problems(minimal(), {"runtime.device=mps"}),
       ElementsAre("--override 1: runtime.device: \"mps\" is not available in this version; use "
                   "auto, cuda, cpu"));
-  EXPECT_THAT(problems(minimal("runtime: {cuda_graphs: on}\n")),
-              ElementsAre("stage.yaml:5:24: runtime.cuda_graphs: not available in this version "
-                          "(only its default, \"auto\", is accepted)"));
+  EXPECT_THAT(problems(minimal("runtime: {device: mps}\n")),
+              ElementsAre("stage.yaml:5:19: runtime.device: \"mps\" is not available in this "
+                          "version; use auto, cuda, cpu"));
 }
 
 class DeterministicTest : public ConfigTest {};

@@ -16,7 +16,7 @@ here=$(dirname "$(readlink -f "$0")")
 names=()
 declare -A limit command filter status running=()
 # A bandwidth, a share of a step, a power or a time means nothing beside other work.
-alone=' nccl nccl_conformance system comm_figures bench_kernels_bf16 bench_kernels_fp32 '
+alone=' graphs nccl nccl_conformance system comm_figures bench_kernels_bf16 bench_kernels_fp32 '
 part() { names+=("$1"); limit[$1]=$2; shift 2; command[${names[-1]}]=$(printf '%q ' "$@"); }
 tests() {  # NAME LIMIT PROGRAM FILTER: of a program of gtest; a run in which nothing ran, or all was skipped, has failed
   filter[$1]=$4
@@ -25,7 +25,7 @@ tests() {  # NAME LIMIT PROGRAM FILTER: of a program of gtest; a run in which no
 
 # Limits are guesses but for shapes (55 s were recorded on an H200). Kernels: 10 s to start LibTorch and the plugin, the CPU's half of the
 # comparison, and the rest for what nobody knows; on the emulated GPU, where a CPU does both halves, they took 2 to 16 s, k_cpu 35 s.
-# A step of `small` takes 0.01 s and its process 10 s: two of them in step_*, some 22 in step_variants and groups.
+# A step of `small` takes 0.01 s and its process 10 s: two of them in step_*, three runs in graphs, some 22 in step_variants and groups.
 define_parts() {
   local float8=Float8OnGpu dtype
   local products=$float8.ForwardAndInputProducts:$float8.WeightProductsOverwriteOrAdd
@@ -50,6 +50,7 @@ define_parts() {
   for case in bf16_moments int8 tensorwise rowwise; do
     part step_$case 90 python3 "$here/step_precisions.py" "$bundle" $case
   done
+  part graphs 150 python3 "$here/graphs.py" "$bundle"
   tests k_packed 90 kernels_test 'PackedAttentionOnGpu.*'
   # From here on what passed on an H200 before, but for what has changed since.
   # shellcheck disable=SC2016

@@ -183,6 +183,24 @@ TEST(HeadSums, WeightZeroSelectsNaNOut) {
   EXPECT_EQ(none, (Row{0, 0, 0, 0}));
 }
 
+TEST(HeadSums, RowsThatOnlyFillUpAreInNone) {
+  const Tensor present = packed({{1, 0, 1}}, kFloat32);
+  const Row uniform = numbers(head_sums(packed({{1, kNaN, 3}}), {}, present));
+  EXPECT_EQ(uniform, numbers(head_sums(packed({{1, 3}}))));
+  const Row weighted = numbers(head_sums(packed({{1, kNaN, 3}}), packed({{.5, 7, .25}}), present));
+  EXPECT_EQ(weighted, numbers(head_sums(packed({{1, 3}}), packed({{.5, .25}}))));
+}
+
+// So that a step that reads them on the device has the bits of one that does not.
+TEST(HeadScales, NumbersOrTensorGiveTheSameBits) {
+  for (const auto normalization : {Normalization::tokens, Normalization::weights_joint})
+    for (const double n : {1., 3., 7., 49., 1013., 65537.}) {
+      const Row counts{n, 0, 2 * n / 3, n - .5};
+      EXPECT_EQ(numbers(head_scales(packed({counts}), normalization)),
+                head_scales(counts, normalization));
+    }
+}
+
 TEST(RowScales, NumberOrTensorGiveTheSame) {
   const Tensor weights = packed({{.5, 0, 2}}, kFloat32);
   const Tensor by_number = row_scales(weights, 1 / 3.),

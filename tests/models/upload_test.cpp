@@ -3,6 +3,8 @@
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "support/expect_error.h"
 
 namespace wmtp::models {
@@ -37,6 +39,63 @@ TEST(Upload, DropoutIsKeyedBySampleAndPlace) {
   EXPECT_EQ(batch.dropout->sample_ids, rows.samples);
   EXPECT_EQ(values(batch.dropout->document_N), (std::vector<std::int32_t>{0, 0, 0, 1, 1}));
   EXPECT_EQ(values(batch.dropout->position_N), (std::vector<std::int32_t>{0, 1, 2, 0, 1}));
+}
+
+// 200 tokens in three documents, of which the first fifty of each are no targets.
+struct LongRows {
+  std::vector<std::int32_t> tokens = std::vector<std::int32_t>(200), positions = tokens;
+  std::vector<std::int32_t> doc_start{0, 60, 140, 200};
+  std::vector<std::uint8_t> mask = std::vector<std::uint8_t>(200, 1);
+  LongRows() {
+    for (std::size_t i = 0; i < 200; ++i) tokens[i] = static_cast<std::int32_t>(1000 + i);
+    for (const std::int32_t start : {0, 60, 140})
+      std::fill_n(mask.begin() + start, 50, std::uint8_t{0});
+  }
+  model::Batch upload(BatchShape shape) const {
+    return upload_tokens({tokens, positions, doc_start, mask}, 2, at::ones({4}), {}, shape);
+  }
+};
+
+TEST(Upload, RoundedShapesHaveTheSameTargetsAndRowsThatFillUp) {
+  const LongRows rows;
+  const model::Batch exact = rows.upload(BatchShape::exact);
+  const model::Batch rounded = rows.upload(BatchShape::rounded);
+  for (std::size_t head = 0; head < 2; ++head) {
+    const model::HeadTargets& targets = rounded.heads[head];
+    EXPECT_FALSE(exact.heads[head].present_M.defined());
+    EXPECT_EQ(targets.count(), 64);  // for 50 targets
+    const std::vector<std::int32_t> all = values(targets.rows_M);
+    EXPECT_TRUE(std::ranges::is_sorted(all, std::ranges::less_equal())) << "a row comes twice";
+    std::vector<std::int32_t> found_rows, found_targets;
+    for (std::int64_t i = 0; i < targets.count(); ++i)
+      if (targets.present_M.select(0, i).item<float>() != 0) {
+        found_rows.push_back(all[static_cast<std::size_t>(i)]);
+        found_targets.push_back(values(targets.targets_M)[static_cast<std::size_t>(i)]);
+      }
+    EXPECT_EQ(found_rows, values(exact.heads[head].rows_M));
+    EXPECT_EQ(found_targets, values(exact.heads[head].targets_M));
+  }
+}
+
+TEST(Upload, RoundedDocumentsAreFollowedByEmptyOnes) {
+  LongRows rows;
+  const kernels::Documents few = rows.upload(BatchShape::rounded).documents;
+  EXPECT_EQ(few.start, (std::vector<std::int32_t>{0, 60, 140, 200, 200}));
+  EXPECT_EQ(few.max_length, 128);
+  EXPECT_FALSE(few.uniform);
+  rows.doc_start = {0, 100, 200};  // rows of one length
+  const kernels::Documents uniform = rows.upload(BatchShape::rounded).documents;
+  EXPECT_EQ(uniform.start, rows.doc_start);
+  EXPECT_EQ(uniform.max_length, 100);
+  EXPECT_TRUE(uniform.uniform);
+}
+
+TEST(Upload, MoreRowsThanTokensThereAreNone) {
+  Rows rows;
+  const model::Batch batch = upload_tokens(rows.view(), 2, at::ones({4}), {}, BatchShape::rounded);
+  for (const model::HeadTargets& head : batch.heads)
+    EXPECT_EQ(values(head.rows_M), (std::vector<std::int32_t>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(batch.heads[1].present_M.sum().item<float>(), 1);
 }
 
 TEST(Upload, DropoutNeedsEverySample) {

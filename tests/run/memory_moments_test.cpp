@@ -172,6 +172,21 @@ TEST(MemoryMoments, GradientsThatComeAndGoAreAllThereBesideAFrozenModel) {
   EXPECT_GE(row(moment(plan, "update"), "gradients (fp32)"), 4 * request.model.total_parameters());
 }
 
+// What comes and goes in a step is there twice, and each graph has a batch.
+TEST(MemoryMoments, GraphsHaveASecondSetOfActivations) {
+  MemoryRequest request = on_gpu(request_of("small", 64));
+  const MemoryPlan plain = plan_memory(request);
+  request.num_graphs = 8;
+  const MemoryPlan plan = plan_memory(request);
+  const std::int64_t standing = row(plan.moments.back(), "micro-batch") * 8;
+  const std::int64_t second =
+      row(plan.moments.back(), "memory of the graphs, a second set of activations");
+  EXPECT_EQ(row(plan.moments.back(), "micro-batches of 8 graphs"), standing);
+  EXPECT_EQ(plan.total_bytes() - plain.total_bytes(), standing + second);
+  EXPECT_GT(second, row(moment(plan, "logits of a prediction head"), "one chunk of logits"));
+  EXPECT_LT(second, plain.total_bytes());
+}
+
 // Chunks are the kernel's own, unless the configuration says how many rows one has.
 TEST(MemoryMoments, ChunksOfLogits) {
   MemoryRequest request = request_of("small", 4096);

@@ -66,6 +66,8 @@ nlohmann::ordered_json report_of(const StepFlags& flags, StepBench& bench, const
   fields["loss"] = measured.losses.back();
   fields["first_loss"] = measured.losses.front();
   fields["skipped_steps"] = measured.skipped;
+  if (const auto* graphs = bench.model().step().graphs())
+    fields["graph_hits"] = graphs->hits().rate();
   if (const auto* scale = bench.model().loss_scale()) fields["loss_scale"] = scale->state().scale;
   return fields;
 }
@@ -217,6 +219,8 @@ void add_bench_step(CLI::App& bench, cli::Session& session) {
       ->add_option("--gemm-choice", flags->gemm_choice,
                    "measured: on a GPU the algorithm of each product is timed in the warm-up")
       ->check(CLI::IsMember({"library", "measured"}));
+  command->add_flag("--cuda-graphs", flags->cuda_graphs,
+                    "Replay the steps as CUDA graphs: the first is run, the second recorded");
   command->add_flag("--expect", flags->expect,
                     "Also the tokens/s that `wmtp plan` expects, after 2 s of calibration");
   command

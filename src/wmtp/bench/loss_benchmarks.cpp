@@ -89,14 +89,13 @@ class LossOps : public KernelInputs {
     args.grad_scale = at::ones({}, flat);
     args.applied_steps = at::zeros({}, flat.dtype(kInt64)),
     args.apply = at::ones({}, flat.dtype(kInt32));
-    auto result =
-        named(in_planes ? "adamw, two planes" : "adamw", 0,
-              static_cast<double>(size) * (28 + (args.compute_copy.defined() ? 2 : 0)));
+    auto result = named(in_planes ? "adamw, two planes" : "adamw", 0,
+                        static_cast<double>(size) * (28 + (args.compute_copy.defined() ? 2 : 0)));
     result.shape = fmt::format("{} M", size / 1'000'000);
     result.ours = [=] { k::adamw(args); };
     result.aten = [=, step = at::ones({}, flat)] {
-      at::_fused_adamw_({param}, {args.grad}, {args.exp_avg}, {args.exp_avg_sq}, {}, {step},
-                        1e-5, 0.9, 0.95, 0.01, 1e-8, false, false);
+      at::_fused_adamw_({param}, {args.grad}, {args.exp_avg}, {args.exp_avg_sq}, {}, {step}, 1e-5,
+                        0.9, 0.95, 0.01, 1e-8, false, false);
       if (in_planes) Tensor(args.param).copy_(param);
       if (args.compute_copy.defined()) Tensor(args.compute_copy).copy_(param);
     };

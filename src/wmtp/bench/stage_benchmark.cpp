@@ -128,14 +128,15 @@ parallel::ReadParam BenchStage::fill(const training::AssembleOptions& options) c
   return with_value_head(weights, options.value_head->type, options.model.dim);
 }
 
-training::DeviceBatch BenchStage::upload(const models::SyntheticBatch& batch, int num_heads,
-                                         const Tensor& inv_freq_F) const {
-  if (name() == "baseline") return models::upload_tokens(batch.view(), num_heads, inv_freq_F);
+training::DeviceBatch BenchStage::upload(const models::SyntheticBatch& batch,
+                                         const training::UploadOptions& options) const {
+  const Tensor& inv_freq_F = options.inv_freq_F;
+  if (name() == "baseline")
+    return models::upload_tokens(batch.view(), options.num_heads, inv_freq_F, {}, options.shape);
   std::vector<float> rewards;
   for (std::size_t d = 0; d < batch.sample_ids.size(); ++d)
     rewards.push_back(static_cast<float>(d % 2));
-  training::DeviceBatch uploaded = training::upload_batch(
-      batch.view(), rewards, {.num_heads = num_heads, .inv_freq_F = inv_freq_F});
+  training::DeviceBatch uploaded = training::upload_batch(batch.view(), rewards, options);
   if (flags_.signals != "given") return uploaded;
   const std::uint64_t index = batch.sample_ids.front();
   if (name() == "verifiable")

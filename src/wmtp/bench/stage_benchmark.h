@@ -30,8 +30,8 @@ class BenchStage {
   // Value head, frozen weights and objective. BORROWS this.
   void set_up(training::AssembleOptions& options);
   parallel::ReadParam fill(const training::AssembleOptions& options) const;
-  training::DeviceBatch upload(const models::SyntheticBatch& batch, int num_heads,
-                               const Tensor& inv_freq_F) const;
+  training::DeviceBatch upload(const models::SyntheticBatch& batch,
+                               const training::UploadOptions& options) const;
   double flops_per_token(const training::AssembleOptions& options, double span) const;
   const std::string& name() const { return flags_.name; }
   // The frozen model that is loaded beside, as the memory plan counts it.

@@ -12,6 +12,7 @@
 #include "wmtp/core/time.h"
 #include "wmtp/kernels/gpu/products.h"
 #include "wmtp/model/presets.h"
+#include "wmtp/run/plan/kernels/cuda_graphs.h"
 #include "wmtp/run/plan/kernels/float8_choice.h"
 #include "wmtp/run/plan/kernels/gemm_choice.h"
 #include "wmtp/run/profile/step_profile.h"
@@ -76,6 +77,7 @@ run::MemoryRequest memory_request(const StepFlags& flags, const BenchStage& stag
   request.recompute = options.transformer.recompute;
   request.tokens = static_cast<std::int64_t>(flags.batch) * flags.seq;
   request.micro_batches = flags.accumulation;
+  request.num_graphs = options.step.num_graphs();
   return request;
 }
 
@@ -114,11 +116,14 @@ training::AssembleOptions options_of(const StepFlags& flags, const model::ModelC
   options.parallel.cpu_offload = flags.offload;
   options.transformer.float8 = run::float8_recipe(float8_from_name(flags.float8), "--float8",
                                                   options.model, options.parallel);
-  options.parallel.frees_grads = device.is_cuda() && !flags.offload && flags.accumulation == 1;
+  const bool stand = flags.offload || flags.accumulation > 1 || flags.cuda_graphs;
+  options.parallel.frees_grads = device.is_cuda() && !stand;
   options.groups.groups = {
       {.name = "policy", .learning_rate = flags.learning_rate, .weight_decay = 0.01}};
   options.adamw.recipe = optim::recipe_from_name(flags.precision);
   stage.set_up(options);
+  options.step.cuda_graphs = flags.cuda_graphs;
+  run::check_cuda_graphs("--cuda-graphs", {options, stage.name(), world});
   run::MemoryRequest request = memory_request(flags, stage, world, options);
   run::fit_memory(request, memory_limit(flags, device), {.recompute = flags.recompute == "auto"});
   options.transformer.recompute = request.recompute;
@@ -266,7 +271,9 @@ training::StepInput StepBench::next_input(const BenchStage& stage, std::int64_t&
       const auto batch = models::synthetic_batch(shape, 1, index);
       counts = models::count_targets(batch.view(), heads);
       if (mine) {
-        input.micro_batches.push_back(stage.upload(batch, heads, model_.inv_freq()));
+        input.micro_batches.push_back(stage.upload(batch, {.num_heads = heads,
+                                                           .inv_freq_F = model_.inv_freq(),
+                                                           .shape = options_.step.batch_shape()}));
         tokens += static_cast<std::int64_t>(batch.tokens.size());
         note_span(batch);
         targets_ += std::accumulate(counts.begin(), counts.end(), std::int64_t{0});

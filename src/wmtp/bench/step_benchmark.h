@@ -24,6 +24,7 @@ struct StepFlags {
   std::vector<std::string> lora_targets{"q_proj", "k_proj", "v_proj", "o_proj"};
   double learning_rate = 1e-5, memory_gib = 0;
   bool shared_gpu = false, repeat_batch = false, offload = false, beside_uniform = false;
+  bool cuda_graphs = false;
   bool expect = false;  // also what `wmtp plan` expects
 };
 

@@ -71,6 +71,8 @@ constexpr std::array kPoints{
     Point{"step.begin", kPause},
     Point{"step.forward.mid", kPause},
     Point{"step.grad_norm", kNumber},
+    Point{"step.graph", kStep},
+    Point{"step.graph.record", kNumber},
     Point{"step.loss", kNumber},
     Point{"step.loss.spike", kNumber},
     Point{"step.reduce.before", kPause},

@@ -1,5 +1,6 @@
 #include "wmtp/cuda_plugin/services.h"
 #include "wmtp/cuda_plugin/events.h"
+#include "wmtp/cuda_plugin/graphs.h"
 
 #include <ATen/cuda/CUDAContextLight.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -96,6 +97,7 @@ CudaServices services() {
           .record_event = record_event,
           .seconds_between = seconds_between,
           .release_event = release_event,
+          .record = record,
           .forbid_host_waits = forbid_host_waits,
           .leave_multiprocessors = leave_multiprocessors};
 }

@@ -47,10 +47,9 @@ AttentionChoice choose(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v
   if (!asks_for_cudnn && (q_NHE.scalar_type() == kFloat32 || head_dim > kLargestForFlash))
     return AttentionChoice::efficient;
   if (is_for_cudnn(head_dim, documents) && !options.deterministic) return AttentionChoice::cudnn;
-  const bool packed =
-      asks_for_cudnn
-          ? takes_packed(q_NHE, k_NGE, v_NGE, documents, options.deterministic)
-          : !options.deterministic && packed_pays(q_NHE, k_NGE, v_NGE, documents);
+  const bool packed = asks_for_cudnn
+                          ? takes_packed(q_NHE, k_NGE, v_NGE, documents, options.deterministic)
+                          : !options.deterministic && packed_pays(q_NHE, k_NGE, v_NGE, documents);
   return packed ? AttentionChoice::cudnn_packed : AttentionChoice::flash;
 }
 
@@ -60,9 +59,7 @@ AttentionChoice choose(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v
               "set attention to automatic");
 }
 
-}  // namespace
-
-Documents make_documents(std::vector<std::int32_t> start, c10::Device device) {
+Documents documents_on_host(std::vector<std::int32_t> start) {
   WMTP_CHECK(!start.empty() && start.front() == 0, "documents do not start at 0");
   Documents documents;
   documents.uniform = start.size() > 1;
@@ -74,11 +71,40 @@ Documents make_documents(std::vector<std::int32_t> start, c10::Device device) {
   for (std::size_t d = 0; d + 1 < start.size(); ++d)
     documents.uniform &= start[d + 1] - start[d] == documents.max_length;
   documents.start = std::move(start);
+  return documents;
+}
+
+Documents on_device(Documents documents, c10::Device device) {
   if (device.is_cpu()) return documents;
   documents.start_device = copy_to_device<std::int32_t>(documents.start, device);
+  starts_changed(documents);
+  return documents;
+}
+
+}  // namespace
+
+void starts_changed(Documents& documents) {
+  if (!documents.start_device.defined()) return;
   documents.packed = std::make_shared<PackedDocuments>(documents.start_device, documents.max_length,
                                                        documents.start.back());
-  return documents;
+}
+
+Documents make_documents(std::vector<std::int32_t> start, c10::Device device) {
+  return on_device(documents_on_host(std::move(start)), device);
+}
+
+// One more than there are, at least: whether a filler is among them then makes no difference where
+// the others are a power of two.
+Documents make_rounded_documents(std::vector<std::int32_t> start, c10::Device device) {
+  Documents documents = documents_on_host(std::move(start));
+  if (documents.uniform) return on_device(std::move(documents), device);
+  const std::size_t num_starts = documents.start.size();
+  const PackedBucket bucket = packed_bucket(static_cast<std::int64_t>(num_starts),
+                                            documents.max_length, documents.start.back());
+  documents.start.resize(std::max(num_starts, static_cast<std::size_t>(bucket.documents) + 1),
+                         documents.start.back());
+  documents.max_length = static_cast<std::int32_t>(bucket.length);
+  return on_device(std::move(documents), device);
 }
 
 AttentionResult attention(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v_NGE,

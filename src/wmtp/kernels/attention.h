@@ -15,11 +15,17 @@ class PackedDocuments;  // packed/documents.h
 struct Documents {
   std::vector<std::int32_t> start;  // D + 1 cumulative starts, start[0] = 0, start[D] = N
   Tensor start_device;              // the same, int32 on the tensors' device (undefined on CPU)
-  std::int32_t max_length = 0;
-  bool uniform = false;                     // all documents have max_length tokens
+  std::int32_t max_length = 0;      // none is longer
+  bool uniform = false;             // all documents have max_length tokens
   std::shared_ptr<PackedDocuments> packed;  // on a GPU
 };
 Documents make_documents(std::vector<std::int32_t> start, c10::Device device);
+// The same documents with empty ones behind them, so that few numbers of them come, and the bound
+// of their lengths rounded up (packed_bucket). Documents of one length stay as they are.
+Documents make_rounded_documents(std::vector<std::int32_t> start, c10::Device device);
+// To be called after the numbers of start_device were changed: what was derived of them on the
+// device is derived again.
+void starts_changed(Documents& documents);
 
 // efficient: on a GPU fp32 and heads above 256 features, where cuDNN and flash do not compute.
 // cudnn, asked for: ATen's for documents of one length, else cudnn_packed (packed/attention.h), and

@@ -11,11 +11,16 @@
 
 namespace wmtp::losses {
 
-Tensor head_sums(const Tensor& nll_M, const Tensor& weights_M) {
-  const Tensor nll = nll_M.to(kFloat64), plain = nll.sum();
-  const Tensor count = at::full({}, static_cast<double>(nll.numel()), nll.options());
+Tensor head_sums(const Tensor& nll_M, const Tensor& weights_M, const Tensor& present_M) {
+  Tensor nll = nll_M.to(kFloat64);
+  if (present_M.defined()) nll = at::where(present_M.eq(0), 0.0, nll);
+  const Tensor plain = nll.sum();
+  const Tensor count = present_M.defined()
+                           ? present_M.to(kFloat64).sum()
+                           : at::full({}, static_cast<double>(nll.numel()), nll.options());
   if (!weights_M.defined()) return at::stack({plain, plain, count, count});
-  const Tensor w = weights_M.to(kFloat64);
+  Tensor w = weights_M.to(kFloat64);
+  if (present_M.defined()) w = w * present_M;
   return at::stack({at::where(w.eq(0), 0.0, w * nll).sum(), plain, count, w.sum()});
 }
 

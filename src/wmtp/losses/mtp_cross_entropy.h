@@ -29,8 +29,9 @@ enum HeadSum : int {
 };
 
 // fp64 [kNumHeadSums] of one head and micro-batch, on the device. A row of weight 0 adds 0 to S,
-// NaN or not. weights_M undefined: 1 everywhere.
-Tensor head_sums(const Tensor& nll_M, const Tensor& weights_M = {});
+// NaN or not. weights_M undefined: 1 everywhere. present_M: 0 at rows that are in no sum, NaN or
+// not, else 1; undefined: 1 everywhere.
+Tensor head_sums(const Tensor& nll_M, const Tensor& weights_M = {}, const Tensor& present_M = {});
 
 struct MtpLoss {
   double weighted = 0;                                // L

@@ -14,6 +14,9 @@ namespace wmtp::model {
 struct HeadTargets {
   Tensor rows_M;     // int32, ascending; source positions i
   Tensor targets_M;  // int32; token i + k
+  // fp32: 1 where the row has a target, 0 where it only fills up. Undefined: all have one. What a
+  // row of 0 gives means nothing, and its loss is to be left out.
+  Tensor present_M = {};
   std::int64_t count() const { return rows_M.size(0); }
 };
 

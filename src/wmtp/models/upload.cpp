@@ -1,10 +1,14 @@
 #include "wmtp/models/upload.h"
 
+#include <algorithm>
+
 #include "wmtp/core/error.h"
 #include "wmtp/tensor/copy_to_device.h"
 
 namespace wmtp::models {
 namespace {
+
+constexpr std::size_t kLeastRowMultiple = 64, kRowShares = 8;
 
 template <class Visit>
 void for_each_target(const TokenView& view, std::int32_t head, Visit visit) {
@@ -31,6 +35,50 @@ model::Dropout dropout_of(const TokenView& view, const DropoutKey& key, c10::Dev
           .position_N = copy_to_device<std::int32_t>(place, device)};
 }
 
+struct HeadRows {
+  std::vector<std::int32_t> rows, targets;
+  std::vector<float> present;  // empty: every row has a target
+};
+
+HeadRows rows_of(const TokenView& view, std::int32_t head) {
+  HeadRows head_rows;
+  for_each_target(view, head, [&](std::int32_t row, std::int32_t target) {
+    head_rows.rows.push_back(row);
+    head_rows.targets.push_back(target);
+  });
+  return head_rows;
+}
+
+// The first head has the most targets.
+std::size_t num_rounded_rows(std::span<const std::int64_t> counts, std::size_t num_tokens) {
+  const std::size_t most = static_cast<std::size_t>(std::ranges::max(counts));
+  const std::size_t multiple = std::max(kLeastRowMultiple, num_tokens / kRowShares);
+  return std::min((most + multiple - 1) / multiple * multiple, num_tokens);
+}
+
+// With the first rows that have no target, in ascending order: gradients go back to rows, of which
+// none may come twice.
+HeadRows filled_up(const HeadRows& exact, std::size_t num_rows) {
+  HeadRows filled;
+  std::size_t next = 0, to_fill = num_rows - exact.rows.size();
+  for (std::int32_t row = 0; filled.rows.size() < num_rows; ++row) {
+    const bool present = next < exact.rows.size() && exact.rows[next] == row;
+    if (!present && to_fill == 0) continue;
+    filled.rows.push_back(row);
+    filled.targets.push_back(present ? exact.targets[next] : 0);
+    filled.present.push_back(present ? 1 : 0);
+    present ? ++next : --to_fill;
+  }
+  return filled;
+}
+
+model::HeadTargets uploaded(const HeadRows& head, c10::Device device) {
+  model::HeadTargets targets{copy_to_device<std::int32_t>(head.rows, device),
+                             copy_to_device<std::int32_t>(head.targets, device)};
+  if (!head.present.empty()) targets.present_M = copy_to_device<float>(head.present, device);
+  return targets;
+}
+
 }  // namespace
 
 std::vector<std::int64_t> count_targets(const TokenView& view, int num_heads) {
@@ -43,25 +91,26 @@ std::vector<std::int64_t> count_targets(const TokenView& view, int num_heads) {
 }
 
 model::Batch upload_tokens(const TokenView& view, int num_heads, const Tensor& inv_freq_F,
-                           const std::optional<DropoutKey>& dropout) {
+                           const std::optional<DropoutKey>& dropout, BatchShape shape) {
   WMTP_CHECK(
       view.positions.size() == view.tokens.size() && view.target_mask.size() == view.tokens.size(),
       "a micro-batch has arrays of different lengths");
   const c10::Device device = inv_freq_F.device();
   model::Batch batch;
   batch.tokens_N = copy_to_device<std::int32_t>(view.tokens, device);
-  batch.documents = kernels::make_documents({view.doc_start.begin(), view.doc_start.end()}, device);
+  std::vector<std::int32_t> start(view.doc_start.begin(), view.doc_start.end());
+  batch.documents = shape == BatchShape::rounded
+                        ? kernels::make_rounded_documents(std::move(start), device)
+                        : kernels::make_documents(std::move(start), device);
   batch.rope =
       kernels::rope_table(copy_to_device<std::int32_t>(view.positions, device), inv_freq_F);
   if (dropout) batch.dropout = dropout_of(view, *dropout, device);
+  const std::vector<std::int64_t> counts = count_targets(view, num_heads);
   for (int head = 1; head <= num_heads; ++head) {
-    std::vector<std::int32_t> rows, targets;
-    for_each_target(view, head, [&](std::int32_t row, std::int32_t target) {
-      rows.push_back(row);
-      targets.push_back(target);
-    });
-    batch.heads.push_back({copy_to_device<std::int32_t>(rows, device),
-                           copy_to_device<std::int32_t>(targets, device)});
+    HeadRows rows = rows_of(view, head);
+    if (shape == BatchShape::rounded)
+      rows = filled_up(rows, num_rounded_rows(counts, view.tokens.size()));
+    batch.heads.push_back(uploaded(rows, device));
   }
   return batch;
 }

@@ -28,9 +28,15 @@ struct DropoutKey {
 // Head k (from 1) has a target at row i iff i + k lies in the same document and is masked in.
 std::vector<std::int64_t> count_targets(const TokenView& view, int num_heads);
 
+// exact: as the tokens are. rounded: documents as kernels::make_rounded_documents has them, and as
+// many rows for every head, a multiple of an eighth of the tokens: rows without a target fill up.
+// So few shapes come, and the losses and gradients are the same but for the order of sums.
+enum class BatchShape { exact, rounded };
+
 // `inv_freq_F`: fp32 (fp64) on the device. No head targets for num_heads = 0. `dropout` absent:
 // evaluation; given: REQUIRES a sample id for every document.
 model::Batch upload_tokens(const TokenView& view, int num_heads, const Tensor& inv_freq_F,
-                           const std::optional<DropoutKey>& dropout = {});
+                           const std::optional<DropoutKey>& dropout = {},
+                           BatchShape shape = BatchShape::exact);
 
 }  // namespace wmtp::models

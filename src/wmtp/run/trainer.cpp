@@ -31,15 +31,6 @@ training::AssembleOptions with_objective(training::AssembleOptions options,
   return options;
 }
 
-// What failing memory does; for tests.
-void flip_a_bit(training::TrainableModel& model) {
-  for (const parallel::UnitState& state : model.runtime().states())
-    if (state.master.defined()) {
-      state.master.values().view(at::kByte).narrow(0, 0, 1).bitwise_xor_(1);
-      return;
-    }
-}
-
 }  // namespace
 
 Trainer::Trainer(const config::ResolvedConfig& config, const RunContext& context,
@@ -122,13 +113,15 @@ RunFacts Trainer::facts() const {
   facts.labels = run_labels(resolved_);
   facts.num_steps = num_steps_;
   facts.objective = &model_->objective();
+  facts.graphs = model_->step().graphs();
   return facts;
 }
 
 StepReader Trainer::reader_at(const data::Cursor& cursor) const {
   return StepReader(data_.train_loader(cursor),
                     {static_cast<int>(plan_.assemble.model.n_future), model_->inv_freq(),
-                     static_cast<std::uint64_t>(config_.runtime.seed), signals_.train()});
+                     static_cast<std::uint64_t>(config_.runtime.seed), signals_.train(),
+                     plan_.assemble.step.batch_shape()});
 }
 
 std::uint64_t Trainer::run_samples() const {

@@ -3,6 +3,7 @@
 // a clear error.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,6 +31,14 @@ struct GpuMemory {
   std::int64_t free_bytes = 0;  // of the device, as the driver says
 };
 
+// A stretch of a stream's work that is done again and again as it was recorded: the same kernels at
+// the same addresses, with every number of the host that was passed to them.
+class RecordedWork {
+ public:
+  virtual ~RecordedWork() = default;
+  virtual void replay() = 0;  // STREAM
+};
+
 // One slot per service.
 struct CudaServices {
   int (*device_count)() = nullptr;
@@ -45,6 +54,12 @@ struct CudaServices {
   // Never waits: negative as long as not both are reached.
   double (*seconds_between)(void* from, void* to) = nullptr;
   void (*release_event)(void* event) = nullptr;  // for another record_event(); calls no CUDA
+  // A CUDA graph of what `work` enqueues, on the current stream and on those that it forks from it
+  // and joins again; nothing of it runs before the first replay. Memory that `work` takes and gives
+  // back is shared by all records, so nothing of one may be needed by another. REQUIRES a run of
+  // the same work before, which makes what is made once. BLOCKS. Throws what `work` throws, and
+  // c10::Error for what cannot be recorded; the stream is as before then, and the work is not done.
+  std::unique_ptr<RecordedWork> (*record)(const std::function<void()>& work) = nullptr;
   // For tests: from now on an operator for which the host waits is an error (c10::Error).
   void (*forbid_host_waits)(bool forbidden) = nullptr;
   // Products of this thread (cuBLAS) leave so many multiprocessors to others from now on.
@@ -58,7 +73,7 @@ struct CudaTables {
 };
 
 // Bumped whenever a table or a launcher's arguments change.
-inline constexpr unsigned kCudaPluginAbi = 10;
+inline constexpr unsigned kCudaPluginAbi = 11;
 // The plugin's one symbol: fills the tables and returns true, or false when the ABI differs.
 using CudaPluginEntry = bool (*)(unsigned abi, CudaTables* tables);
 inline constexpr const char* kCudaPluginSymbol = "wmtp_cuda_plugin";

@@ -46,8 +46,8 @@ std::vector<std::int32_t> documents(std::span<const std::int32_t> doc_start) {
 DeviceBatch assemble(const models::TokenView& view, std::span<const float> rewards,
                      std::span<const std::uint8_t> pair_roles, const UploadOptions& options) {
   const c10::Device device = options.inv_freq_F.device();
-  DeviceBatch batch(
-      models::upload_tokens(view, options.num_heads, options.inv_freq_F, options.dropout));
+  DeviceBatch batch(models::upload_tokens(view, options.num_heads, options.inv_freq_F,
+                                          options.dropout, options.shape));
   const std::vector<std::int32_t> of_token = documents(view.doc_start);
   batch.docs = {.doc_start_D1 = copy_to_device(view.doc_start, device),
                 .document_N = copy_to_device(std::span<const std::int32_t>(of_token), device),

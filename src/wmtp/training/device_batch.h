@@ -39,6 +39,7 @@ struct UploadOptions {
   int num_heads = 1;
   Tensor inv_freq_F;                               // of the model that reads it, on the device
   std::optional<models::DropoutKey> dropout = {};  // none: evaluation
+  models::BatchShape shape = models::BatchShape::exact;
 };
 
 // STREAM: copies are enqueued, the batch may be dropped once the stream has passed them. A batch

@@ -49,12 +49,14 @@ void HeadLosses::run(model::Transformer& model, model::TrunkPass& trunk, const m
     const bool selects = head >= first_selected;
     Tensor nll_M = selects ? model.nll(trunk, pass, batch) : Tensor();
     const RowWeights rows = weigh(head, nll_M);
+    const Tensor& present_M = batch.heads[static_cast<std::size_t>(head)].present_M;
     Tensor weight_M = rows.weight_M.defined() ? rows.weight_M : at::ones_like(pass.rstd_M);
+    if (present_M.defined()) weight_M = weight_M.mul(present_M);
     if (rows.selected_C.defined()) weight_M = at::index_select(weight_M, 0, rows.selected_C);
     const Tensor found = model.backward_head(trunk, std::move(pass), batch,
                                              scale_of(head, weight_M), rows.selected_C);
     if (!selects) nll_M = found;
-    totals[slot(head)].add_(losses::head_sums(nll_M, rows.weight_M));
+    totals[slot(head)].add_(losses::head_sums(nll_M, rows.weight_M, present_M));
     if (see) see(head, nll_M, rows);
   }
 }
@@ -64,7 +66,8 @@ void HeadLosses::evaluate(model::Transformer& model, const model::TrunkPass& tru
   for (int head = 0; head < num_heads_; ++head) {
     const model::HeadPass pass = model.forward_head(trunk, batch, head);
     const Tensor nll_M = model.nll(trunk, pass, batch);
-    totals[slot(head)].add_(losses::head_sums(nll_M, weigh(head, nll_M).weight_M));
+    totals[slot(head)].add_(losses::head_sums(
+        nll_M, weigh(head, nll_M).weight_M, batch.heads[static_cast<std::size_t>(head)].present_M));
   }
 }
 

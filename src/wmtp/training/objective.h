@@ -26,6 +26,9 @@ using Metrics = std::vector<std::pair<std::string, double>>;
 struct StepFacts {
   std::int64_t step = 0;                   // s, from 0
   std::vector<std::int64_t> head_targets;  // n_k
+  // n_k as fp64 on the device, for steps that are recorded: a number of the host would stay what it
+  // was then. Undefined: the host's.
+  Tensor head_targets_H = {};
   std::int64_t num_sequences = 0, num_pairs = 0, num_response_tokens = 0;
   // n_k of each micro-batch of each rank: [(micro-batch * world + rank) * H + k]; empty where no
   // stage asks.

@@ -27,26 +27,42 @@ Step::Step(parallel::Runtime& runtime, Objective& objective, optim::AdamW& optim
   layout_.add("save");          // or to save
   layout_.add("tokens", 2);     // attended, and sum of squared lengths
   objective.add_slots(layout_);
+  if (options.cuda_graphs)
+    graphs_ = std::make_unique<StepGraphs>(
+        runtime, make_totals(),
+        [this](const StepFacts& facts, std::span<const DeviceBatch> batches, Totals& totals) {
+          compute(facts, batches, totals);
+        });
 }
 
 Totals Step::make_totals() const {
   return Totals(layout_, reduce_.rank(), runtime_.options().device);
 }
 
-PendingResult Step::run(const StepInput& input, const StopSaveFlags& asked) {
-  Totals totals = make_totals();
-  StepFacts facts = input.facts;
-  if (options_.loss_scale) facts.loss_scale = options_.loss_scale->value().clone();
-  failpoint::pass("step.begin");
+void Step::compute(const StepFacts& facts, std::span<const DeviceBatch> batches, Totals& totals) {
   norms_.begin_step();
   runtime_.begin_step();
-  objective_.begin_step(facts, input.micro_batches);
-  for (std::size_t i = 0; i < input.micro_batches.size(); ++i) {
-    runtime_.begin_micro_batch(/*last=*/i + 1 == input.micro_batches.size());
-    objective_.run(i, input.micro_batches[i], totals);
+  objective_.begin_step(facts, batches);
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    runtime_.begin_micro_batch(/*last=*/i + 1 == batches.size());
+    objective_.run(i, batches[i], totals);
   }
   failpoint::pass("step.reduce.before");
   finish_gradients(totals);
+}
+
+Totals Step::make_gradients(StepFacts& facts, std::span<const DeviceBatch> batches) {
+  if (graphs_) return graphs_->run(facts, batches);
+  Totals totals = make_totals();
+  compute(facts, batches, totals);
+  return totals;
+}
+
+PendingResult Step::run(const StepInput& input, const StopSaveFlags& asked) {
+  StepFacts facts = input.facts;
+  if (options_.loss_scale) facts.loss_scale = options_.loss_scale->value().clone();
+  failpoint::pass("step.begin");
+  Totals totals = make_gradients(facts, input.micro_batches);
   objective_.close_totals(totals);
   if (failpoint::pass("step.loss") == failpoint::Action::damage) totals["bad"].fill_(NAN);
   if (failpoint::pass("step.grad_norm") == failpoint::Action::damage)

@@ -2,7 +2,9 @@
 // (docs/architecture.md, section 4). The host waits for nothing: loss, norm and the verdict "all
 // finite" stay on the device until they are read, one step late.
 #pragma once
+#include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "wmtp/comm/communicator.h"
@@ -11,12 +13,20 @@
 #include "wmtp/parallel/runtime.h"
 #include "wmtp/training/grad_norms.h"
 #include "wmtp/training/objective.h"
+#include "wmtp/training/step_graphs.h"
 
 namespace wmtp::training {
 
 struct StepOptions {
   double max_grad_norm = 1.0;              // <= 0: no clipping
   optim::LossScale* loss_scale = nullptr;  // BORROWS; null: gradients are not scaled
+  bool cuda_graphs = false;                // see step_graphs.h, whose demands are the caller's
+
+  int num_graphs() const { return cuda_graphs ? static_cast<int>(StepGraphs::kMostGraphs) : 0; }
+  // How the batches of its steps are to be uploaded.
+  models::BatchShape batch_shape() const {
+    return cuda_graphs ? models::BatchShape::rounded : models::BatchShape::exact;
+  }
 };
 
 struct StepInput {
@@ -76,9 +86,13 @@ class Step {
        comm::Communicator& reduce, const StepOptions& options);
 
   PendingResult run(const StepInput& input, const StopSaveFlags& asked = {});  // COLLECTIVE
-  Totals make_totals() const;  // zeros, for a validation
+  Totals make_totals() const;                                 // zeros, for a validation
+  const StepGraphs* graphs() const { return graphs_.get(); }  // null: steps run plainly
 
  private:
+  // What a graph holds: all micro-batches, and their gradients home.
+  void compute(const StepFacts& facts, std::span<const DeviceBatch> batches, Totals& totals);
+  Totals make_gradients(StepFacts& facts, std::span<const DeviceBatch> batches);
   void finish_gradients(Totals& totals);  // brings all home and adds their norm
   Tensor may_apply(const Totals& totals, const StepFacts& facts) const;
   void update(const StepInput& input, const StepFacts& facts, const Totals& totals,
@@ -91,6 +105,7 @@ class Step {
   StepOptions options_;
   GradNorms norms_;
   TotalsLayout layout_;
+  std::unique_ptr<StepGraphs> graphs_;
 };
 
 }  // namespace wmtp::training

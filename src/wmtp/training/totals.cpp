@@ -67,6 +67,16 @@ void Totals::reduce(comm::Communicator& group, std::string_view label) {
   group.all_reduce(packed_, label).wait();
 }
 
+void Totals::zero() {
+  packed_.zero_();
+}
+
+Totals Totals::copy() const {
+  Totals copied = *this;
+  copied.packed_ = packed_.clone();
+  return copied;
+}
+
 Tensor Totals::finite() const {
   return at::isfinite(packed_.sum());
 }

@@ -64,6 +64,8 @@ class Totals {
   Tensor finite() const;                                           // 0-d bool: every number is
   Tensor finite_but(std::string_view name) const;  // all but the first slot, which is `name`
   HostTotals read() const { return HostTotals(*layout_, packed_); }  // BLOCKS
+  void zero();
+  Totals copy() const;  // numbers of its own
   int rank() const { return rank_; }
 
  private:

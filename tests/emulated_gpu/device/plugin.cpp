@@ -37,6 +37,22 @@ GpuInfo device_info(int) {
           .minor = 0};
 }
 
+// The work again at each replay. What it holds is what it held when it was recorded: a number of
+// the host that should have been the device's is the wrong one then.
+class RecordedOnHost final : public RecordedWork {
+ public:
+  explicit RecordedOnHost(std::function<void()> work) : work_(std::move(work)) {}
+  void replay() override { work_(); }
+
+ private:
+  std::function<void()> work_;
+};
+
+std::unique_ptr<RecordedWork> record(const std::function<void()>& work) {
+  do_all();
+  return std::make_unique<RecordedOnHost>(work);
+}
+
 std::string versions() {
   return "emulated on this CPU";
 }
@@ -58,6 +74,7 @@ CudaServices services() {
                     .count();
               },
           .release_event = [](void* event) { delete static_cast<Clock::time_point*>(event); },
+          .record = &record,
           .forbid_host_waits = &forbid_host_waits,
           .leave_multiprocessors = [](int) {}};
 }

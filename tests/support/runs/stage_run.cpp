@@ -176,6 +176,11 @@ training::AssembleOptions StageRun::assemble_options() {
   options.transformer.float8 = setup_.float8;
   options.parallel.strategy = setup_.strategy;
   options.parallel.device = setup_.device;
+  options.step.cuda_graphs = setup_.cuda_graphs;
+  if (setup_.bf16) {
+    options.parallel.param_dtype = kBFloat16;
+    options.transformer.attention.deterministic = true;
+  }
   options.parallel.shard_group_size = setup_.shard_group_size;
   options.groups.groups = {{.name = "policy", .learning_rate = 1e-3, .weight_decay = 0.01},
                            {.name = "value_head", .learning_rate = 2e-3, .weight_decay = 0}};
@@ -229,6 +234,7 @@ training::DeviceBatch StageRun::upload(std::span<const StageSample> samples, boo
   training::UploadOptions options;
   options.num_heads = static_cast<int>(heads);
   options.inv_freq_F = model_->inv_freq();
+  options.shape = setup_.shape;
   if (learns) options.dropout = models::DropoutKey{11, steps_done_};
   return training::upload_batch(host, options);
 }

@@ -44,6 +44,9 @@ struct StageSetup {
   std::uint64_t seed = 3;    // of the weights
   kernels::Float8Recipe float8 = kernels::Float8Recipe::off;
   c10::Device device = c10::Device(c10::kCPU);
+  models::BatchShape shape = models::BatchShape::exact;
+  bool cuda_graphs = false;
+  bool bf16 = false;  // with reproducible attention
 };
 
 // Two trunk blocks, three heads, width 32, 64 tokens.

@@ -163,4 +163,12 @@ void check_replicated(training::TrainableModel& model, comm::Communicator& group
               "the last checkpoint on other hardware");
 }
 
+void flip_a_bit(training::TrainableModel& model) {
+  for (const parallel::UnitState& state : model.runtime().states())
+    if (state.master.defined()) {
+      state.master.values().view(at::kByte).narrow(0, 0, 1).bitwise_xor_(1);
+      return;
+    }
+}
+
 }  // namespace wmtp::run

@@ -20,4 +20,7 @@ std::int64_t replica_digest(training::TrainableModel& model, comm::Communicator&
 void check_replicated(training::TrainableModel& model, comm::Communicator& group,
                       std::int64_t step);
 
+// What failing memory does; for tests.
+void flip_a_bit(training::TrainableModel& model);
+
 }  // namespace wmtp::run

@@ -39,6 +39,7 @@ training::DeviceBatch StepReader::upload_batch(data::HostBatch& host, std::int64
   training::UploadOptions options;
   options.num_heads = options_.num_heads;
   options.inv_freq_F = options_.inv_freq_F;
+  options.shape = options_.shape;
   if (options_.dropout_seed) options.dropout = models::DropoutKey{*options_.dropout_seed, step};
   training::DeviceBatch batch = training::upload_batch(host, options);
   batch.signal_cache = signals.cache;

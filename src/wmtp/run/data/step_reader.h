@@ -29,6 +29,7 @@ class StepReader {
     Tensor inv_freq_F;
     std::optional<std::uint64_t> dropout_seed;  // none: evaluation
     SignalSource signals = {};
+    models::BatchShape shape = models::BatchShape::exact;
   };
   StepReader(std::unique_ptr<data::Loader> loader, Options options)
       : loader_(std::move(loader)), options_(std::move(options)) {}

@@ -103,10 +103,19 @@ class Standing {
   // Tokens, angles of RoPE, the rows and targets of each head, documents; some of it on the host
   // too, which on a CPU is the same memory.
   void add_batches() {
-    const std::int64_t per_token = 4 * request_.model.head_dim + 8 * request_.model.n_future + 22;
     add_row({request_.micro_batches == 1 ? "micro-batch"
                                          : fmt::format("{} micro-batches", request_.micro_batches),
-             request_.micro_batches * request_.tokens * per_token});
+             batch_bytes()});
+  }
+
+  // They share what comes and goes in a step.
+  void add_graphs(const std::vector<MemoryPlan::Moment>& moments) {
+    if (request_.num_graphs == 0) return;
+    std::int64_t most = 0;
+    for (const MemoryPlan::Moment& moment : moments) most = std::max(most, moment.bytes());
+    add_row({"memory of the graphs, a second set of activations", most});
+    add_row({fmt::format("micro-batches of {} graphs", request_.num_graphs),
+             request_.num_graphs * batch_bytes()});
   }
 
   void add_libraries() {
@@ -121,6 +130,11 @@ class Standing {
   const std::vector<MemoryPlan::Row>& rows() const { return rows_; }
 
  private:
+  // Of a step.
+  std::int64_t batch_bytes() const {
+    const std::int64_t per_token = 4 * request_.model.head_dim + 8 * request_.model.n_future + 22;
+    return request_.micro_batches * request_.tokens * per_token;
+  }
   void add_row(MemoryPlan::Row row) {
     if (row.bytes > 0) rows_.push_back(std::move(row));
   }
@@ -187,6 +201,7 @@ MemoryPlan plan_memory(const MemoryRequest& request) {
   standing.add_batches();
   standing.add_libraries();
   plan.moments = step_moments(request, units);
+  standing.add_graphs(plan.moments);
   for (MemoryPlan::Moment& moment : plan.moments)
     moment.rows.insert(moment.rows.begin(), standing.rows().begin(), standing.rows().end());
   const auto most = std::ranges::max_element(plan.moments, {}, &MemoryPlan::Moment::bytes);

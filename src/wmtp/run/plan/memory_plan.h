@@ -9,7 +9,9 @@
 //   FULL_SHARD with the ranks of a group for W, and two shards of U more where gradients cross to
 //   the other groups in a copy (cpu_offload, bf16)
 // The 4 of the gradients come and go on a GPU where a step is one micro-batch (frees_grads), and
-// stand everywhere else, so that accumulation adds its micro-batches and nothing else. Not in it:
+// stand everywhere else, so that accumulation adds its micro-batches and nothing else. Graphs have
+// a batch each, and together memory for what comes and goes in a step, beside that of the steps
+// that are run plainly. Not in it:
 // the copy of a save, which is taken only where there is room for it.
 #pragma once
 #include <cstdint>
@@ -56,6 +58,7 @@ struct MemoryRequest {
   std::int64_t loss_chunk_rows = 0;     // as TransformerOptions has it
   bool packed_cudnn = false;            // attention over documents is cuDNN's
   std::int64_t stored_score_bytes = 0;  // what that stores to be reproducible
+  int num_graphs = 0;                   // steps are replayed, by so many graphs at most
 
   // The CPU computes in fp32 only: a plan in fewer bits is one of a GPU.
   bool on_gpu() const { return !parallel.device.is_cpu() || parallel.param_dtype != kFloat32; }

@@ -11,6 +11,7 @@
 #include "wmtp/run/plan/fit_memory.h"
 #include "wmtp/run/plan/from_config.h"
 #include "wmtp/run/plan/kernels/attention_choice.h"
+#include "wmtp/run/plan/kernels/cuda_graphs.h"
 #include "wmtp/run/plan/kernels/float8_choice.h"
 #include "wmtp/run/plan/kernels/gemm_choice.h"
 
@@ -132,6 +133,7 @@ MemoryRequest memory_request(const config::Config& config, const RunContext& con
         config.runtime, attending_model(config, assemble.model, assemble.parallel.param_dtype));
   request.micro_batches = config::accumulation_steps(config, context.world);
   request.loss_chunk_rows = config.runtime.loss_chunk_rows;
+  request.num_graphs = assemble.step.num_graphs();
   return request;
 }
 
@@ -272,6 +274,10 @@ ModelPlan plan_model(const config::Config& config, const RunContext& context,
   if (context.rank == 0) tell_attention(config.runtime.attention, context.device);
   check_gemm_choice(config.runtime.gemm_choice, "runtime.gemm_choice:", context.device);
   if (context.rank == 0) tell_gemm_choice(config.runtime.gemm_choice);
+  assemble.step.cuda_graphs = wants_cuda_graphs(config.runtime);
+  check_cuda_graphs("runtime.cuda_graphs: on",
+                    {assemble, config::name_of(config.experiment.stage), context.world});
+  if (context.rank == 0) tell_cuda_graphs(assemble.step);
   if (plan.frozen && assemble.parallel.strategy == parallel::Strategy::hybrid_shard)
     plan.frozen->options.shard_group_size = assemble.parallel.shard_group_size;
   choose_memory(config, context, plan);

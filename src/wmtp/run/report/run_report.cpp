@@ -67,6 +67,7 @@ tracking::NamedValues RunReport::step_values(const StepRecord& record, double to
   values.emplace_back("perf/samples_per_sec", samples_per_s);
   values.emplace_back("perf/step_time_ms", record.step_time_s * 1e3);
   values.emplace_back("perf/data_wait_ms", record.data_wait_s * 1e3);
+  if (facts_.graphs) values.emplace_back("perf/graph_hits", facts_.graphs->hits().rate());
   if (used.mfu) values.emplace_back("perf/mfu", *used.mfu);
   if (used.hfu) values.emplace_back("perf/hfu", *used.hfu);
   return values;
@@ -233,6 +234,14 @@ void RunReport::finished(const TrainState& state, std::string status,
     summary.counts.emplace_back("uploaded checkpoints", uploads_->folders_up);
     summary.counts.emplace_back("checkpoints not uploaded", uploads_->folders_left_out);
     summary.counts.emplace_back("failed tries of uploads", uploads_->failed_tries);
+  }
+  if (facts_.graphs) {
+    const training::GraphHits& hits = facts_.graphs->hits();
+    summary.counts.emplace_back("steps replayed as graphs", hits.hits);
+    log::info("train",
+              "{} of {} steps were replayed as CUDA graphs (hit rate {:.3f}): {} shapes came, {} "
+              "graphs were recorded",
+              hits.hits, hits.steps, hits.rate(), hits.num_shapes, hits.num_recorded);
   }
   summary.next = std::move(next);
   summary.has_trained = training_s_ > 0;

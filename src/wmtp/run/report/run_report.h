@@ -60,6 +60,7 @@ struct RunFacts {
   std::optional<double> memory_limit_gib;
   std::function<double()> memory_used_gib;  // for the console
   const training::Objective* objective = nullptr;
+  const training::StepGraphs* graphs = nullptr;  // null: no step is replayed
 };
 
 class RunReport {

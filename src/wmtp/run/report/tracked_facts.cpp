@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kDigestLength = 32;  // MLflow takes 36 characters
 
 // Whole sections end in a dot. Paths among them are left out.
-constexpr std::array<std::string_view, 37> kTrackedKeys{"experiment.name",
+constexpr std::array<std::string_view, 38> kTrackedKeys{"experiment.name",
                                                         "experiment.stage",
                                                         "models.policy.dtype",
                                                         "models.policy.init",
@@ -54,6 +54,7 @@ constexpr std::array<std::string_view, 37> kTrackedKeys{"experiment.name",
                                                         "runtime.seed",
                                                         "runtime.threads",
                                                         "runtime.deterministic",
+                                                        "runtime.cuda_graphs",
                                                         "runtime.attention",
                                                         "runtime.gemm_choice",
                                                         "runtime.loss_chunk_rows"};

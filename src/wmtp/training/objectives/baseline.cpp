@@ -16,7 +16,10 @@ bool Baseline::has_targets(const StepFacts& facts) const {
 }
 
 void Baseline::begin_step(const StepFacts& facts, std::span<const DeviceBatch>) {
-  heads_.set_scales(target_counts(facts), facts.loss_scale);
+  if (facts.head_targets_H.defined())
+    heads_.set_scales(facts.head_targets_H, facts.loss_scale);
+  else
+    heads_.set_scales(target_counts(facts), facts.loss_scale);
 }
 
 void Baseline::run(std::size_t, const DeviceBatch& batch, Totals& totals) {

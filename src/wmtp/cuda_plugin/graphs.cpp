@@ -1,0 +1,77 @@
+#include "wmtp/cuda_plugin/graphs.h"
+
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
+
+// Why in this order. A capture may not wait for anything that was recorded outside of it, so the
+// device is idle when it begins. It may not free memory either: what the allocator holds unused
+// goes back first, or a capture could run out of memory beside it. It is strict about the calls of
+// its own thread alone, for the loader and the writer of checkpoints go on meanwhile.
+//
+// All captures are made on one stream, because cuBLAS keeps a workspace for each stream, and share
+// one pool of memory: where two of them use the same bytes, each writes them before it reads them.
+//
+// A capture that failed has to be ended before its stream does anything else. LibTorch leaves its
+// allocator waiting for the end where the runtime refuses the capture, and what it waits with names
+// the graph: so that ends here, and the graph is kept. It happens once in a run at most.
+
+namespace wmtp::cuda_plugin {
+namespace {
+
+const c10::cuda::CUDAStream& recording_stream() {
+  static const c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool();
+  return stream;
+}
+
+c10::MempoolId_t shared_pool() {
+  static const c10::MempoolId_t pool = at::cuda::graph_pool_handle();
+  return pool;
+}
+
+void end_failed(at::cuda::CUDAGraph& graph) {
+  try {
+    graph.capture_end();
+  } catch (const c10::Error&) {
+    (void)cudaGetLastError();  // no error of anybody else's
+    try {
+      c10::cuda::CUDACachingAllocator::endAllocateToPool(c10::cuda::current_device(),
+                                                         shared_pool());
+    } catch (const c10::Error&) {  // LibTorch has done it
+    }
+  }
+}
+
+class Graph final : public RecordedWork {
+ public:
+  explicit Graph(const std::function<void()>& work)
+      : graph_(std::make_unique<at::cuda::CUDAGraph>()) {
+    C10_CUDA_CHECK(cudaDeviceSynchronize());
+    c10::cuda::CUDACachingAllocator::emptyCache();
+    const c10::cuda::CUDAStreamGuard guard(recording_stream());
+    graph_->capture_begin(shared_pool(), cudaStreamCaptureModeThreadLocal);
+    try {
+      work();
+      graph_->capture_end();
+    } catch (...) {
+      end_failed(*graph_);
+      (void)graph_.release();
+      throw;
+    }
+  }
+  void replay() override { graph_->replay(); }
+
+ private:
+  std::unique_ptr<at::cuda::CUDAGraph> graph_;
+};
+
+}  // namespace
+
+std::unique_ptr<RecordedWork> record(const std::function<void()>& work) {
+  return std::make_unique<Graph>(work);
+}
+
+}  // namespace wmtp::cuda_plugin

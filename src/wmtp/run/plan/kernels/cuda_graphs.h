@@ -1,0 +1,27 @@
+// Whether a run's steps can be replayed as CUDA graphs (runtime.cuda_graphs, bench step
+// --cuda-graphs).
+#pragma once
+#include <string_view>
+
+#include "wmtp/config/runtime.h"
+#include "wmtp/training/assemble.h"
+
+namespace wmtp::run {
+
+// auto is off.
+bool wants_cuda_graphs(const config::Runtime& runtime);
+
+struct GraphedRun {
+  const training::AssembleOptions& assemble;
+  std::string_view stage;
+  int world = 1;
+};
+// Where the steps ask for graphs: error config that begins with `key` for the first thing in the
+// run that no graph can hold: CPUs, several ranks, other stages than baseline, masters in host
+// memory, numbers that change from step to step on the host (dropout, loss scale), weights that are
+// made anew by the host's word (float8, NF4, frozen ones in another dtype than is computed with).
+void check_cuda_graphs(std::string_view key, const GraphedRun& run);
+// Says of them what nobody has seen yet.
+void tell_cuda_graphs(const training::StepOptions& step);
+
+}  // namespace wmtp::run

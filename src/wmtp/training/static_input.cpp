@@ -1,0 +1,66 @@
+#include "wmtp/training/static_input.h"
+
+#include "wmtp/core/error.h"
+
+namespace wmtp::training {
+namespace {
+
+// Calls visit(a, b) with each tensor that the model reads, of two batches of one shape.
+template <class Batch, class Visit>
+void visit_tensors(Batch& a, const model::Batch& b, const Visit& visit) {
+  visit(a.tokens_N, b.tokens_N);
+  visit(a.documents.start_device, b.documents.start_device);
+  visit(a.rope.cos_NF, b.rope.cos_NF);
+  visit(a.rope.sin_NF, b.rope.sin_NF);
+  for (std::size_t head = 0; head < a.heads.size(); ++head) {
+    visit(a.heads[head].rows_M, b.heads[head].rows_M);
+    visit(a.heads[head].targets_M, b.heads[head].targets_M);
+    visit(a.heads[head].present_M, b.heads[head].present_M);
+  }
+}
+
+DeviceBatch copied(const DeviceBatch& batch) {
+  model::Batch copy = batch.model;
+  copy.dropout.reset();
+  visit_tensors(copy, batch.model, [](Tensor& to, const Tensor& from) {
+    if (from.defined()) to = from.clone();
+  });
+  return DeviceBatch(std::move(copy));
+}
+
+}  // namespace
+
+ShapeKey shape_key(std::span<const DeviceBatch> batches) {
+  ShapeKey key{static_cast<std::int64_t>(batches.size())};
+  for (const DeviceBatch& batch : batches) {
+    const kernels::Documents& documents = batch.model.documents;
+    key.insert(key.end(), {batch.model.num_tokens(), std::ssize(documents.start),
+                           documents.max_length, documents.uniform ? 1 : 0});
+    for (const model::HeadTargets& head : batch.model.heads) key.push_back(head.count());
+  }
+  return key;
+}
+
+StaticInput::StaticInput(const StepFacts& facts, std::span<const DeviceBatch> batches)
+    : facts_(facts) {
+  WMTP_CHECK(facts.head_targets_H.defined() && !facts.loss_scale.defined(),
+             "a step is recorded whose normalisers are the host's, or that has a loss scale");
+  facts_.head_targets_H = facts.head_targets_H.clone();
+  for (const DeviceBatch& batch : batches) batches_.push_back(copied(batch));
+}
+
+void StaticInput::copy(const StepFacts& facts, std::span<const DeviceBatch> batches) {
+  WMTP_CHECK(shape_key(batches) == shape_key(batches_), "a step of other shapes was recorded");
+  facts_.head_targets_H.copy_(facts.head_targets_H);
+  for (std::size_t i = 0; i < batches_.size(); ++i)
+    visit_tensors(batches_[i].model, batches[i].model, [](const Tensor& to, const Tensor& from) {
+      if (from.defined()) to.copy_(from);
+    });
+}
+
+std::span<const DeviceBatch> StaticInput::batches() {
+  for (DeviceBatch& batch : batches_) kernels::starts_changed(batch.model.documents);
+  return batches_;
+}
+
+}  // namespace wmtp::training

@@ -1,0 +1,99 @@
+#include "wmtp/training/step_graphs.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "wmtp/core/error.h"
+#include "wmtp/core/failpoint.h"
+#include "wmtp/core/log.h"
+#include "wmtp/tensor/copy_to_device.h"
+#include "wmtp/tensor/profile_scope.h"
+
+// What a graph may name, and where it lies. Weights, moments' neighbours the compute copies, and
+// gradients stand for the whole run. Batches and normalisers lie in copies that the graph owns
+// (StaticInput) and that are filled before each replay. Totals lie in one vector of all graphs: its
+// numbers are copied out behind each replay, because the host reads them a step late. Everything
+// else is taken from the graphs' own memory while they are recorded, and is dead when a replay
+// ends.
+//
+// Updates of the step before run on a stream of their own, and a graph cannot wait for what was
+// recorded outside of it: the current stream waits for all of them before a replay. So does a
+// recording, and a plain step, which then finds and leaves the host's notes as the others do: a
+// replay touches none, and what a recording notes is forgotten when the next plain step begins.
+
+namespace wmtp::training {
+
+StepGraphs::StepGraphs(parallel::Runtime& runtime, Totals totals, Compute compute)
+    : runtime_(runtime), totals_(std::move(totals)), compute_(std::move(compute)) {
+  WMTP_CHECK(runtime.options().device.is_cuda() && runtime.buffer_bytes() == 0 &&
+                 !runtime.options().frees_grads,
+             "a step is recorded whose weights or gradients do not stand");
+}
+
+Totals StepGraphs::run(StepFacts& facts, std::span<const DeviceBatch> batches) {
+  const std::vector<double> counts = target_counts(facts);
+  facts.head_targets_H = copy_to_device<double>(counts, runtime_.options().device);
+  ++hits_.steps;
+  runtime_.settle();
+  const bool replays = failpoint::pass("step.graph") != failpoint::Action::skip;
+  Graph* const graph = replays ? find_or_record(facts, batches) : nullptr;
+  if (!graph) return run_plainly(facts, batches);
+  const ProfileScope scope("graph");
+  graph->last_step = hits_.steps;
+  graph->input->copy(facts, batches);
+  graph->work->replay();
+  return totals_.copy();
+}
+
+Totals StepGraphs::run_plainly(const StepFacts& facts, std::span<const DeviceBatch> batches) {
+  Totals totals = totals_.copy();
+  totals.zero();
+  compute_(facts, batches, totals);
+  return totals;
+}
+
+StepGraphs::Graph* StepGraphs::find_or_record(const StepFacts& facts,
+                                              std::span<const DeviceBatch> batches) {
+  if (failed_) return nullptr;
+  ShapeKey key = shape_key(batches);
+  if (const auto found = graphs_.find(key); found != graphs_.end()) {
+    ++hits_.hits;
+    return &found->second;
+  }
+  if (met_.insert(key).second) {
+    hits_.num_shapes = met_.size();
+    return nullptr;
+  }
+  try {
+    Graph graph = record(facts, batches);
+    if (graphs_.size() == kMostGraphs) drop_least_recent();
+    ++hits_.num_recorded;
+    return &graphs_.emplace(std::move(key), std::move(graph)).first->second;
+  } catch (const std::exception& error) {
+    log::warn("train", "runtime.cuda_graphs: the step cannot be recorded and runs plainly: {}",
+              error.what());
+    failed_ = true;
+    graphs_.clear();
+    return nullptr;
+  }
+}
+
+StepGraphs::Graph StepGraphs::record(const StepFacts& facts, std::span<const DeviceBatch> batches) {
+  if (failpoint::pass("step.graph.record") == failpoint::Action::damage)
+    throw Error(ErrorKind::device, "train", "the recording was made to fail");
+  Graph graph;
+  graph.input = std::make_shared<StaticInput>(facts, batches);
+  graph.work = cuda_tables().services.record([this, input = graph.input] {
+    totals_.zero();
+    compute_(input->facts(), input->batches(), totals_);
+  });
+  return graph;
+}
+
+void StepGraphs::drop_least_recent() {
+  const auto least = std::ranges::min_element(
+      graphs_, {}, [](const auto& entry) { return entry.second.last_step; });
+  graphs_.erase(least);
+}
+
+}  // namespace wmtp::training

@@ -1,0 +1,71 @@
+// Steps replayed as CUDA graphs (runtime.cuda_graphs): what a rank computes from zeroed totals to
+// the last gradient, with one launch in place of thousands. Shapes that come for the first time are
+// computed plainly, the second time they are recorded, and from then on replayed: a hit. As many
+// graphs as kMostGraphs are kept, and the one that was needed least lately gives way. With one rank
+// there is no collective in it. What cannot be recorded is told once, and the run goes on plainly.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+
+#include "wmtp/parallel/runtime.h"
+#include "wmtp/tensor/cuda_plugin.h"
+#include "wmtp/training/static_input.h"
+#include "wmtp/training/totals.h"
+
+namespace wmtp::training {
+
+// How many steps were replayed of those that ran.
+struct GraphHits {
+  std::int64_t hits = 0, steps = 0;
+  std::size_t num_shapes = 0, num_recorded = 0;
+  double rate() const {
+    return steps == 0 ? 0 : static_cast<double>(hits) / static_cast<double>(steps);
+  }
+};
+
+class StepGraphs {
+ public:
+  static constexpr std::size_t kMostGraphs = 8;
+
+  // Adds a step's gradients up, and its totals to zeros. Everything that it reads of the host is in
+  // the shapes of the batches, or the same in every step.
+  using Compute =
+      std::function<void(const StepFacts&, std::span<const DeviceBatch>, Totals& totals)>;
+
+  // BORROWS the runtime. REQUIRES one rank on a GPU, weights and gradients that stay where they are
+  // (no gather or reduce slots, no frees_grads). `totals`: of the layout.
+  StepGraphs(parallel::Runtime& runtime, Totals totals, Compute compute);
+  StepGraphs(const StepGraphs&) = delete;
+  StepGraphs& operator=(const StepGraphs&) = delete;
+
+  // STREAM; BLOCKS where a shape is recorded. Gives the facts their normalisers on the device.
+  Totals run(StepFacts& facts, std::span<const DeviceBatch> batches);
+
+  const GraphHits& hits() const { return hits_; }
+
+ private:
+  struct Graph {
+    std::shared_ptr<StaticInput> input;
+    std::unique_ptr<RecordedWork> work;
+    std::int64_t last_step = 0;
+  };
+  Totals run_plainly(const StepFacts& facts, std::span<const DeviceBatch> batches);
+  Graph* find_or_record(const StepFacts& facts, std::span<const DeviceBatch> batches);
+  Graph record(const StepFacts& facts, std::span<const DeviceBatch> batches);
+  void drop_least_recent();
+
+  parallel::Runtime& runtime_;
+  Totals totals_;  // where the graphs add them up
+  Compute compute_;
+  std::set<ShapeKey> met_;
+  std::map<ShapeKey, Graph> graphs_;
+  bool failed_ = false;
+  GraphHits hits_;
+};
+
+}  // namespace wmtp::training
