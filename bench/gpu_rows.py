@@ -53,6 +53,7 @@ SEVEN = "--preset llama-mtp-7b --batch 4 --seq 2048"
 EVERY_MATRIX = "--lora-targets q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj"
 LORA_ON_ALL = f"--preset llama-2-7b --batch 1 --seq 2048 --lora 64 {EVERY_MATRIX} --recompute block"
 QWEN = "--preset qwen3-0.6b --batch 16 --seq 2048"
+SMALL = "--preset small --batch 4 --seq 256 --recompute none"
 LONG = "--preset qwen3-0.6b --batch 2 --seq 8192"
 STAGES = "--preset llama-mtp-7b --batch 4 --seq 1024 --recompute block"
 PEER = "--ac 0 --compile 1 --steps 8 --warm 3"
@@ -96,6 +97,9 @@ ROWS = [
         goals=(speed(1.0, "6.7B light"),)),
     Row("0.6B none, measured products", "products", f"{QWEN} --recompute none --gemm-choice measured {OURS}", seconds=150,
         goals=(speed(1.0, "0.6B none"),)),
+    # A size at which launching takes longer than computing, and its steps replayed as graphs.
+    Row("small", "graphs", f"{SMALL} {OURS}"),
+    Row("small, replayed", "graphs", f"{SMALL} --cuda-graphs {OURS}", goals=(speed(1.0, "small"),)),
     # Rows of 8192 tokens full of documents of many lengths. What `deterministic` costs, and cuDNN beside flash.
     Row("0.6B packed, flash", "attention", train="--attention flash"),
     Row("0.6B packed, cudnn", "attention", train="--attention cudnn", goals=beside("0.6B packed, flash")),

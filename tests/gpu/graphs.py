@@ -56,7 +56,9 @@ def train(name, graphs, **environment):
     told = {"run": name, "steps": len(points), "first_loss": numbers[0][1], "loss": numbers[-1][1],
             "tok_s": round(statistics.median(point["perf/tokens_per_sec"] for point in settled)),
             "step_ms": statistics.median(point["perf/step_time_ms"] for point in settled)}
-    if counts:
+    if graphs == "on":
+        if not counts:
+            sys.exit(f"the run {name} does not say how many steps were replayed\n{said}")
         told.update(zip(("replayed", "of", "shapes", "recorded"), map(int, counts.groups())))
     if "cannot be recorded" in said:
         told["refused"] = next(line for line in said.splitlines() if "cannot be recorded" in line)

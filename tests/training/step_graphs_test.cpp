@@ -95,6 +95,19 @@ TEST_F(StepGraphsOnGpu, LeaveTheNumbersOfTheStepBefore) {
     EXPECT_EQ(pending[step].read().loss, expected[step].loss) << step;
 }
 
+// What is copied into a graph's input is on the device already, and nobody waits for the replay.
+TEST_F(StepGraphsOnGpu, AreReplayedWithoutAWaitOfTheHost) {
+  const auto run = make_run(true);
+  const auto samples = random_samples(8, 5);
+  for (int step = 0; step < 3; ++step) run->step(samples);
+  const training::StepInput input = run->deal(samples);
+  const auto forbid_host_waits = cuda_tables().services.forbid_host_waits;
+  forbid_host_waits(true);
+  EXPECT_NO_THROW(run->model().step().run(input));
+  forbid_host_waits(false);
+  EXPECT_EQ(run->model().step().graphs()->hits().hits, 2);
+}
+
 // One shape more than there are graphs: the first one's is dropped for the last one's.
 TEST_F(StepGraphsOnGpu, GiveWayToThoseThatWereNeededLater) {
   const auto run = make_run(true, 20);

@@ -1,6 +1,7 @@
 #include "wmtp/cuda_plugin/graphs.h"
 
 #include <ATen/cuda/CUDAGraph.h>
+#include <ATen/cuda/MemPool.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -27,9 +28,11 @@ const c10::cuda::CUDAStream& recording_stream() {
   return stream;
 }
 
+// Never given up: cuBLAS keeps its workspace in it, and LibTorch takes no pool again whose last
+// graph has gone while something lies in it.
 c10::MempoolId_t shared_pool() {
-  static const c10::MempoolId_t pool = at::cuda::graph_pool_handle();
-  return pool;
+  static at::cuda::MemPool* const pool = new at::cuda::MemPool;
+  return pool->id();
 }
 
 void end_failed(at::cuda::CUDAGraph& graph) {

@@ -9,17 +9,17 @@
 #include "wmtp/tensor/copy_to_device.h"
 #include "wmtp/tensor/profile_scope.h"
 
-// What a graph may name, and where it lies. Weights, moments' neighbours the compute copies, and
-// gradients stand for the whole run. Batches and normalisers lie in copies that the graph owns
-// (StaticInput) and that are filled before each replay. Totals lie in one vector of all graphs: its
-// numbers are copied out behind each replay, because the host reads them a step late. Everything
-// else is taken from the graphs' own memory while they are recorded, and is dead when a replay
-// ends.
+// What a graph may name, and where it lies. Weights, their copies to compute with and gradients
+// stand for the whole run. Batches and normalisers lie in copies that the graph owns (StaticInput)
+// and that are filled before each replay. Totals lie in one vector of all graphs, and leave it
+// behind each replay, because the host reads them a step late. Everything else is taken from the
+// graphs' own memory while they are recorded, and is dead when a replay ends.
 //
 // Updates of the step before run on a stream of their own, and a graph cannot wait for what was
-// recorded outside of it: the current stream waits for all of them before a replay. So does a
-// recording, and a plain step, which then finds and leaves the host's notes as the others do: a
-// replay touches none, and what a recording notes is forgotten when the next plain step begins.
+// recorded outside of it, so the current stream waits for all of them first. It does so before
+// plain steps too: whichever way a step goes, the host's notes on what is pending are the same
+// behind it. Its notes on gradients (parallel/reducer.h) are those of the last plain or recorded
+// step, and begin_step() forgets them.
 
 namespace wmtp::training {
 
@@ -37,19 +37,16 @@ Totals StepGraphs::run(StepFacts& facts, std::span<const DeviceBatch> batches) {
   runtime_.settle();
   const bool replays = failpoint::pass("step.graph") != failpoint::Action::skip;
   Graph* const graph = replays ? find_or_record(facts, batches) : nullptr;
-  if (!graph) return run_plainly(facts, batches);
-  const ProfileScope scope("graph");
-  graph->last_step = hits_.steps;
-  graph->input->copy(facts, batches);
-  graph->work->replay();
+  if (graph) {
+    const ProfileScope scope("graph");
+    graph->last_step = hits_.steps;
+    graph->input->copy(facts, batches);
+    graph->work->replay();
+  } else {
+    totals_.zero();
+    compute_(facts, batches, totals_);
+  }
   return totals_.copy();
-}
-
-Totals StepGraphs::run_plainly(const StepFacts& facts, std::span<const DeviceBatch> batches) {
-  Totals totals = totals_.copy();
-  totals.zero();
-  compute_(facts, batches, totals);
-  return totals;
 }
 
 StepGraphs::Graph* StepGraphs::find_or_record(const StepFacts& facts,

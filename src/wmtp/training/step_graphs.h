@@ -54,13 +54,12 @@ class StepGraphs {
     std::unique_ptr<RecordedWork> work;
     std::int64_t last_step = 0;
   };
-  Totals run_plainly(const StepFacts& facts, std::span<const DeviceBatch> batches);
   Graph* find_or_record(const StepFacts& facts, std::span<const DeviceBatch> batches);
   Graph record(const StepFacts& facts, std::span<const DeviceBatch> batches);
   void drop_least_recent();
 
   parallel::Runtime& runtime_;
-  Totals totals_;  // where the graphs add them up
+  Totals totals_;  // of the step that runs; the host reads a copy
   Compute compute_;
   std::set<ShapeKey> met_;
   std::map<ShapeKey, Graph> graphs_;

@@ -108,12 +108,12 @@ class Standing {
              batch_bytes()});
   }
 
-  // They share what comes and goes in a step.
+  // They share what comes and goes in a step, and the workspace of the stream they are recorded on.
   void add_graphs(const std::vector<MemoryPlan::Moment>& moments) {
     if (request_.num_graphs == 0) return;
     std::int64_t most = 0;
     for (const MemoryPlan::Moment& moment : moments) most = std::max(most, moment.bytes());
-    add_row({"memory of the graphs, a second set of activations", most});
+    add_row({"memory of the graphs, a second set of activations", most + kGpuLibraryBytes});
     add_row({fmt::format("micro-batches of {} graphs", request_.num_graphs),
              request_.num_graphs * batch_bytes()});
   }
