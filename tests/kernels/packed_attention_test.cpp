@@ -193,18 +193,6 @@ TEST(PackedAttentionOnGpu, IsTakenWhereItIsAskedForAndTakesTheDocuments) {
   EXPECT_EQ(used_for(mixed, {}), AttentionChoice::flash);
 }
 
-// A token looks back over half of its document: 700^2 + 300^2 over 1000 is 580, beside 512.
-TEST(PackedAttentionOnGpu, AutomaticTakesItForLongDocuments) {
-  if (!has_packed_attention()) GTEST_SKIP() << "no GPU, or a plugin without it";
-  const OneThread threads;
-  const PackedCase longer{{700, 300}, 2, 1, 32}, shorter{{600, 400, 0, 50}, 2, 1, 32};
-  EXPECT_EQ(used_for(longer, {}), AttentionChoice::cudnn_packed);
-  EXPECT_EQ(used_for(shorter, {}), AttentionChoice::flash);
-  EXPECT_EQ(used_for(longer, {.deterministic = true}), AttentionChoice::flash);
-  const PackedCase odd{{700, 300}, 2, 1, 12};  // would be copied first
-  EXPECT_EQ(used_for(odd, {}), AttentionChoice::flash);
-}
-
 TEST(PackedAttentionOnGpu, DocumentsBeyondItsLimitsAreNotTaken) {
   if (!has_packed_attention()) GTEST_SKIP() << "no GPU, or a plugin without it";
   const auto bf16 = at::TensorOptions().dtype(kBFloat16).device(kPackedGpu);

@@ -36,8 +36,8 @@ TEST(AdamW, EachUnitIsUpdatedByTheCallOfItsName) {
   AdamW adamw(shards, {.groups = {{"policy", 0.1, 0.01}}, .group_of = nullptr}, {});
   std::string story;
   adamw.apply({.grad_scale = at::ones({}, at::kDouble), .apply = at::full({}, 1, at::kInt)},
-              [&](UnitId unit, const AdamW::UpdateShard& update) {
-                update(/*multiprocessors=*/0);
+              [&](UnitId unit, const std::function<void()>& update) {
+                update();
                 story += std::to_string(unit.value()) + ":";
                 for (const TrainedShard& shard : shards)
                   story += shard.master[0].item<double>() < 1 ? '+' : '-';

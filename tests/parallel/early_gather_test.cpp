@@ -65,7 +65,7 @@ class EarlyGatherTest : public ::testing::Test {
       UnitState& state = runtime_->states()[unit];
       if (!state.master.defined()) continue;
       runtime_->update_unit(UnitId(static_cast<int>(unit)),
-                            [&](int) { state.master.values().fill_(value_); });
+                            [&] { state.master.values().fill_(value_); });
       story += (story.empty() ? "u" : " u");
       if (const auto events = group_.take(); !events.empty())
         story += " " + RecordingCommunicator::story(events);

@@ -123,7 +123,7 @@ void run_on_timeline(parallel::Runtime& runtime, StepTimeline& timeline, const S
   runtime.begin_update();
   for (int unit = 0; unit < num_units; ++unit) {
     timeline.compute(model.update_s * unit_of(unit).reduce_bytes / whole);
-    runtime.update_unit(UnitId(unit), [](int) {});
+    runtime.update_unit(UnitId(unit), [] {});
   }
 }
 

@@ -96,16 +96,16 @@ void OverlapModel::step(const StepParts& parts) {
 }
 
 void OverlapModel::update(const StepParts& parts) {
-  const auto update_unit = [&](UnitId unit, const optim::AdamW::UpdateShard& update) {
+  const auto update_unit = [&](UnitId unit, const std::function<void()>& update) {
     if (parts.gathers)
       runtime_.update_unit(unit, update);
     else
-      update(0);
+      update();
   };
   if (parts.gathers) runtime_.begin_update();
   if (parts.computes)
     return optimizer_.apply({.grad_scale = grad_scale_, .apply = apply_}, update_unit);
-  for (int unit = 0; unit <= shape_.units; ++unit) update_unit(UnitId(unit), [](int) {});
+  for (int unit = 0; unit <= shape_.units; ++unit) update_unit(UnitId(unit), [] {});
 }
 
 void OverlapModel::gather_root() {

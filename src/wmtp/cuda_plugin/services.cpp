@@ -2,11 +2,9 @@
 #include "wmtp/cuda_plugin/events.h"
 #include "wmtp/cuda_plugin/graphs.h"
 
-#include <ATen/cuda/CUDAContextLight.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
-#include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 #include <nccl.h>
@@ -65,14 +63,6 @@ void forbid_host_waits(bool forbidden) {
                                                            : c10::cuda::SyncDebugMode::L_DISABLED);
 }
 
-void leave_multiprocessors(int count) {
-  const int all = at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
-  const int target = count > 0 && count < all ? all - count : 0;  // 0: all of them
-  const cublasStatus_t status =
-      cublasSetSmCountTarget(at::cuda::getCurrentCUDABlasHandle(), target);
-  TORCH_CHECK(status == CUBLAS_STATUS_SUCCESS, "cublasSetSmCountTarget: ", status);
-}
-
 std::string versions() {
   int driver = 0, runtime = 0, nccl = 0;
   C10_CUDA_CHECK(cudaDriverGetVersion(&driver));
@@ -98,8 +88,7 @@ CudaServices services() {
           .seconds_between = seconds_between,
           .release_event = release_event,
           .record = record,
-          .forbid_host_waits = forbid_host_waits,
-          .leave_multiprocessors = leave_multiprocessors};
+          .forbid_host_waits = forbid_host_waits};
 }
 
 }  // namespace wmtp::cuda_plugin

@@ -68,7 +68,6 @@ void adamw_on_gpu(const AdamW& a) {
   args.applied_steps = a.applied_steps.data_ptr<std::int64_t>();
   args.apply = a.apply.data_ptr<std::int32_t>();
   args.size = a.param.numel();
-  args.multiprocessors = a.multiprocessors;
   args.beta1 = static_cast<float>(a.beta1), args.beta2 = static_cast<float>(a.beta2);
   args.log_beta1 = static_cast<float>(std::log(a.beta1));
   args.log_beta2 = static_cast<float>(std::log(a.beta2));

@@ -35,9 +35,6 @@ struct AdamW {
   Tensor applied_steps;              // 0-d int64 on the device: updates done so far
   Tensor apply;                      // 0-d int32 on the device: 0 leaves everything as it is
   StochasticRounding rounding = {};  // of bf16 param and moments
-  // On a GPU, of a master in planes with moments in fp32: how many multiprocessors the range takes,
-  // each of them whole, so that products beside it have the others to themselves. 0: all.
-  int multiprocessors = 0;
 };
 void adamw(const AdamW& args);
 

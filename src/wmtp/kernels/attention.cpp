@@ -47,9 +47,8 @@ AttentionChoice choose(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v
   if (!asks_for_cudnn && (q_NHE.scalar_type() == kFloat32 || head_dim > kLargestForFlash))
     return AttentionChoice::efficient;
   if (is_for_cudnn(head_dim, documents) && !options.deterministic) return AttentionChoice::cudnn;
-  const bool packed = asks_for_cudnn
-                          ? takes_packed(q_NHE, k_NGE, v_NGE, documents, options.deterministic)
-                          : !options.deterministic && packed_pays(q_NHE, k_NGE, v_NGE, documents);
+  const bool packed =
+      asks_for_cudnn && takes_packed(q_NHE, k_NGE, v_NGE, documents, options.deterministic);
   return packed ? AttentionChoice::cudnn_packed : AttentionChoice::flash;
 }
 

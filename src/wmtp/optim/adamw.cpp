@@ -57,18 +57,18 @@ void AdamW::apply(const UpdateControl& control, const UpdateUnit& update_unit) {
   in_use_.apply = control.apply.to(device);
   steps_in_use_ = applied_steps_;
   for (std::size_t i = 0; i < shards_.size(); ++i) {
-    const auto update_shard = [&](int multiprocessors) {
-      for (const GroupRange& range : ranges_[i]) update(i, range, multiprocessors);
+    const auto update_shard = [&] {
+      for (const GroupRange& range : ranges_[i]) update(i, range);
     };
     if (update_unit)
       update_unit(shards_[i].unit, update_shard);
     else
-      update_shard(0);
+      update_shard();
   }
   applied_steps_ = steps_in_use_.add(in_use_.apply.to(at::kLong));
 }
 
-void AdamW::update(std::size_t index, const GroupRange& range, int multiprocessors) {
+void AdamW::update(std::size_t index, const GroupRange& range) {
   const TrainedShard& shard = shards_[index];
   const GroupSettings& group = groups_.groups.at(range.group);
   auto part = [&](const Tensor& flat) {
@@ -96,8 +96,7 @@ void AdamW::update(std::size_t index, const GroupRange& range, int multiprocesso
                   .rounding = {.seed = settings_.rounding_seed,
                                .stream = streams_[index],
                                .first_element =
-                                   shard.rank * shard.plan.shard_numel() + range.in_shard.begin},
-                  .multiprocessors = multiprocessors});
+                                   shard.rank * shard.plan.shard_numel() + range.in_shard.begin}});
 }
 
 std::int64_t AdamW::state_bytes() const {

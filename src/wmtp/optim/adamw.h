@@ -45,10 +45,8 @@ class AdamW {
  public:
   AdamW(std::vector<TrainedShard> shards, ParamGroups groups, const AdamWSettings& settings);
 
-  // Enqueues a unit's update on the current STREAM, on so many multiprocessors of a GPU
-  // (kernels::AdamW).
-  using UpdateShard = std::function<void(int multiprocessors)>;
-  using UpdateUnit = std::function<void(UnitId, const UpdateShard&)>;
+  // Calls `update`, which enqueues the unit's update on the current STREAM.
+  using UpdateUnit = std::function<void(UnitId, const std::function<void()>& update)>;
   // In the order of the shards, each through `update_unit`, which may take another stream. What the
   // updates read of the step stays until the next apply(); by then they must have ended.
   // Shards in host memory (cpu_offload): BLOCKS for the device's verdict, then updates on the CPU.
@@ -58,7 +56,7 @@ class AdamW {
   std::int64_t state_bytes() const;                                      // of the moments
 
  private:
-  void update(std::size_t shard, const GroupRange& range, int multiprocessors);
+  void update(std::size_t shard, const GroupRange& range);
 
   std::vector<TrainedShard> shards_;
   ParamGroups groups_;

@@ -39,9 +39,6 @@ struct ParallelOptions {
   // of one micro-batch. Off: gradients stand, as accumulation needs them, and as is faster on a
   // CPU, where memory that comes back is fresh pages.
   bool frees_grads = false;
-  // On a GPU updates may run beside products, on multiprocessors of their own (update_share.h):
-  // products may then add in another order there.
-  bool updates_beside = false;
 
   // Whether the masters of a unit lie in two planes (master.h), but of one that is computed with in
   // float8.

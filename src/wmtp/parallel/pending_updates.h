@@ -7,7 +7,6 @@
 
 #include "wmtp/core/strong_ids.h"
 #include "wmtp/parallel/options.h"
-#include "wmtp/parallel/update_share.h"
 #include "wmtp/tensor/side_stream.h"
 
 namespace wmtp::parallel {
@@ -19,17 +18,12 @@ class PendingUpdates {
   PendingUpdates(const ParallelOptions& options, std::size_t num_units,
                  std::function<void(UnitId)> done);
 
-  // Before the updates of a step: how they share the GPU with what comes next. REQUIRES that
-  // nothing is pending.
-  void begin(const UpdateShare& share);
   // STREAM: behind all that the current one has been given. What `update` works on keeps its
-  // memory until the unit was waited for. The first two units are wanted at once and have all of
-  // the GPU.
-  using Update = std::function<void(int multiprocessors)>;
-  void run(UnitId unit, const Update& update);
-  // The current STREAM goes on behind the unit's update, if one is pending. When so many units were
-  // waited for as the share says, it waits for all: the gradients of the rest give way to the
-  // activations of the pass.
+  // memory until the unit was waited for.
+  void run(UnitId unit, const std::function<void()>& update);
+  // The current STREAM goes on behind the unit's update, if one is pending. From the middle on it
+  // waits for all: a forward pass takes several times as long as the updates, and the gradients
+  // of the rest give way to its activations.
   void wait_for(UnitId unit);
   void wait_for_all();
 
@@ -39,11 +33,8 @@ class PendingUpdates {
     SideStream::Mark mark;
   };
   void settle(std::size_t unit);
-  void share_products(int multiprocessors);
 
   SideStream side_;
-  UpdateShare share_;
-  bool shares_ = false;  // products leave multiprocessors to the updates
   std::vector<Pending> units_;
   std::function<void(UnitId)> done_;
   std::size_t num_run_ = 0, num_pending_ = 0;  // since nothing was pending

@@ -39,17 +39,6 @@ void Runtime::begin_micro_batch(bool last) {
   reducer_.begin_micro_batch(last);
 }
 
-void Runtime::begin_update(std::int64_t tokens) {
-  pending_.wait_for_all();
-  UpdateWork work{.tokens = tokens};
-  for (const UnitState& state : states_) {
-    work.trained += state.plan.trained.shard_numel();
-    work.weights += state.plan.trained.numel() + state.plan.frozen.numel();
-  }
-  pending_.begin(options_.updates_beside ? update_share(work) : UpdateShare{});
-  gatherer_.begin_update();
-}
-
 std::int64_t Runtime::state_bytes() const {
   std::int64_t bytes = 0;
   for (const UnitState& state : states_) {

@@ -50,9 +50,11 @@ class Runtime {
   // Before the optimizer changes the masters, and each unit's update (pending_updates.h): it runs
   // beside what follows, the first gathers of the next step start behind their own, and a
   // gradient's memory goes when it was read.
-  // `tokens`: of the pass that comes next.
-  void begin_update(std::int64_t tokens = 0);
-  void update_unit(UnitId unit, const PendingUpdates::Update& update) {
+  void begin_update() {
+    pending_.wait_for_all();
+    gatherer_.begin_update();
+  }
+  void update_unit(UnitId unit, const std::function<void()>& update) {
     pending_.run(unit, update);
     gatherer_.updated(unit);
   }

@@ -62,8 +62,6 @@ struct CudaServices {
   std::unique_ptr<RecordedWork> (*record)(const std::function<void()>& work) = nullptr;
   // For tests: from now on an operator for which the host waits is an error (c10::Error).
   void (*forbid_host_waits)(bool forbidden) = nullptr;
-  // Products of this thread (cuBLAS) leave so many multiprocessors to others from now on.
-  void (*leave_multiprocessors)(int count) = nullptr;
 };
 
 struct CudaTables {
@@ -73,7 +71,7 @@ struct CudaTables {
 };
 
 // Bumped whenever a table or a launcher's arguments change.
-inline constexpr unsigned kCudaPluginAbi = 11;
+inline constexpr unsigned kCudaPluginAbi = 12;
 // The plugin's one symbol: fills the tables and returns true, or false when the ABI differs.
 using CudaPluginEntry = bool (*)(unsigned abi, CudaTables* tables);
 inline constexpr const char* kCudaPluginSymbol = "wmtp_cuda_plugin";

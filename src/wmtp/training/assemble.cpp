@@ -16,12 +16,6 @@ parallel::ParallelOptions parallel_of(const AssembleOptions& options) {
   // host at every use.
   if (!parallel.split_masters)
     parallel.split_masters = optim::splits_masters(options.adamw.recipe) || parallel.offloads();
-  // Only AdamW upon fp32 moments is bound by memory. Float8 takes the scales of all weights at once,
-  // behind all updates, and a recorded step waits for all.
-  parallel.updates_beside = options.adamw.recipe == optim::Recipe::fp32 &&
-                            options.transformer.float8 == kernels::Float8Recipe::off &&
-                            !options.step.cuda_graphs &&
-                            !options.transformer.attention.deterministic;
   parallel.trained_alignment = optim::shard_alignment(options.adamw.recipe);
   return parallel;
 }

@@ -96,13 +96,12 @@ void Step::update(const StepInput& input, const StepFacts& facts, const Totals& 
   const auto dtype = runtime_.options().master_dtype == kFloat64 ? at::kDouble : at::kFloat;
   Tensor grad_scale = optim::clip_scale(norm2, options_.max_grad_norm, dtype);
   if (scale.defined()) grad_scale.div_(scale);
-  const auto& batches = input.micro_batches;
-  runtime_.begin_update(batches.empty() ? 0 : batches.back().model.num_tokens());
+  runtime_.begin_update();
   optimizer_.apply({.grad_scale = grad_scale,
                     .apply = apply,
                     .schedule_factor = input.schedule_factor,
                     .min_learning_rate = input.min_learning_rate},
-                   [this](UnitId unit, const optim::AdamW::UpdateShard& update_shard) {
+                   [this](UnitId unit, const std::function<void()>& update_shard) {
                      runtime_.update_unit(unit, update_shard);
                    });
   if (!options_.loss_scale) return;

@@ -75,8 +75,7 @@ CudaServices services() {
               },
           .release_event = [](void* event) { delete static_cast<Clock::time_point*>(event); },
           .record = &record,
-          .forbid_host_waits = &forbid_host_waits,
-          .leave_multiprocessors = [](int) {}};
+          .forbid_host_waits = &forbid_host_waits};
 }
 
 const kernels::CudaKernels& all_kernels() {

@@ -113,7 +113,6 @@ struct CudaAdamW {
   const std::int64_t* applied_steps;
   const std::int32_t* apply;
   std::int64_t size;
-  int multiprocessors;  // adamw of planes: how many are taken, whole; 0: all there are
   float beta1, beta2, log_beta1, log_beta2, learning_rate, weight_decay, eps;
   std::uint64_t seed, stream, first_element;  // of stochastic rounding
 };

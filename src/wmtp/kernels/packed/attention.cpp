@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "wmtp/kernels/cuda/packed_attention.h"
 #include "wmtp/kernels/packed/documents.h"
@@ -87,33 +86,6 @@ void run_plan(const CudaPackedAttention& args, const Tensor& like) {
                why);
 }
 
-// As measured on an H200: with documents of 24 to 71 tokens flash is faster by a third, of 1024 to
-// 3072 cuDNN by two thirds (benchmarks/gpu.md).
-constexpr double kShortestSpan = 512;
-
-// How far the tokens look back in the mean, twice: sum of length^2 over the tokens.
-double mean_span(const Documents& documents) {
-  double squares = 0;
-  for (std::size_t d = 1; d < documents.start.size(); ++d)
-    squares += std::pow(static_cast<double>(documents.start[d] - documents.start[d - 1]), 2);
-  return squares / std::max(1, documents.start.back());
-}
-
-// As a plan takes the operands: others would be copied first.
-bool lies_well(const GpuHeads& heads) {
-  for (const Tensor& operand : {heads.q_NHE, heads.k_NGE, heads.v_NGE})
-    if (operand.element_size() != 2 || !fitted(operand).is_same(operand) ||
-        !side_by_side(operand).is_same(operand))
-      return false;
-  return heads.q_NHE.size(2) <= kLargestForFlash;
-}
-
-bool has_plan(const PackedAttentionShape& shape) {
-  std::int64_t bytes = 0;
-  std::string why;
-  return kernels_with_packed().packed_attention_plan(shape, &bytes, &why) == 0;
-}
-
 GpuHeads all_side_by_side(const GpuHeads& heads) {
   return {side_by_side(heads.q_NHE), side_by_side(heads.k_NGE), side_by_side(heads.v_NGE),
           heads.scale};
@@ -140,20 +112,6 @@ bool takes_packed(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v_NGE,
     if (!packed.fits(widest_stride(heads))) return false;
   return !deterministic ||
          packed_score_bytes(packed.bucket(), q_NHE.size(1)) <= kMostPackedScoreBytes;
-}
-
-bool packed_pays(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v_NGE,
-                 const Documents& documents) {
-  const GpuHeads heads{q_NHE, k_NGE, v_NGE, 1 / std::sqrt(static_cast<double>(q_NHE.size(2)))};
-  if (!has_packed_attention() || mean_span(documents) < kShortestSpan || !lies_well(heads) ||
-      !takes_packed(q_NHE, k_NGE, v_NGE, documents, /*deterministic=*/false))
-    return false;
-  const PackedAttentionShape forward = arguments(heads, packed_of(documents)).shape;
-  PackedAttentionShape backward = forward;
-  backward.backward = true;
-  backward.tokens = packed_of(documents).bucket().tokens;
-  backward.q_stride = backward.num_q * backward.head_dim;
-  return has_plan(forward) && has_plan(backward);
 }
 
 AttentionResult packed_attention(const GpuHeads& heads, const Documents& documents) {

@@ -13,11 +13,6 @@ bool has_packed_attention();
 bool takes_packed(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v_NGE,
                   const Documents& documents, bool deterministic);
 
-// Whether it is what `automatic` takes: documents are long enough for it to be faster than flash,
-// and cuDNN has plans for them, forward and backward. The first question of a bucket makes them.
-bool packed_pays(const Tensor& q_NHE, const Tensor& k_NGE, const Tensor& v_NGE,
-                 const Documents& documents);
-
 // bf16 or fp16; REQUIRES takes_packed, e <= 256. Error config with cuDNN's words where it has no
 // plan for the shape, or the plugin was built without it.
 AttentionResult packed_attention(const GpuHeads& heads, const Documents& documents);
