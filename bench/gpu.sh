@@ -1,7 +1,8 @@
 #!/bin/bash
 # What is claimed of one GPU, in calls of nine minutes that go on where the last one ended:
 #   bench/gpu.sh [--from RESULTS.tgz] BUNDLE OUT PART [PART ...]
-# PART: correct (tests/gpu/check.sh), correct=NAME,NAME (of its --list), or one of `python3 bench/gpu_records.py --list`.
+# PART: correct (tests/gpu/check.sh), correct=NAME,NAME (of its --list), one of `python3 bench/gpu_records.py --list`, or curves
+# (gpu_curves.py), which come last.
 # BUNDLE is the folder of packaging/bundle.sh --with-tests. `correct` (kernels, shapes, PyTorch parity, reruns) belongs before any
 # figure. Environment:
 #   WORK         the folder that is worked in (build-gpu-records beside bench/, which git ignores)
@@ -17,7 +18,7 @@
 # Exit 0: all passed and measured; 1: a check has failed; 75: cut short, call the same again.
 # shellcheck disable=SC2329  # send is called by the trap
 set -u
-usage() { sed -n '2,18s/^# //p' "$0"; exit 2; }
+usage() { sed -n '2,19s/^# //p' "$0"; exit 2; }
 from=''
 if [ "${1:-}" = --from ]; then
   [ -f "${2:-}" ] || { echo "no file ${2:-} to go on from" >&2; exit 2; }
@@ -32,11 +33,12 @@ check=$here/../tests/gpu/check.sh
 work=$(readlink -m "${WORK:-$here/../build-gpu-records}")
 results=$work/results
 export GPU_DEADLINE=$(($(date +%s) + ${GPU_SECONDS:-540}))
-checks='' records=()
+checks='' curves='' records=()
 for part in "$@"; do
   case $part in
     correct) checks=all ;;
     correct=*) checks=${part#correct=} ;;
+    curves) curves=yes ;;
     *) records+=("$part") ;;
   esac
 done
@@ -58,7 +60,8 @@ mkdir -p "$out" "$results"
 # What ends a call goes home first: a whole file or none, and the small ones for those who only look.
 send() {
   touch "$results/records.jsonl"
-  { "$check" --table "$results/correct"; python3 "$here/gpu_records.py" --table "$results"; } > "$out/summary.txt" 2>&1
+  { "$check" --table "$results/correct"; python3 "$here/gpu_records.py" --table "$results"
+    python3 "$here/gpu_curves.py" "$bundle" "$results/curves" --table; } > "$out/summary.txt" 2>&1
   cp "$results/records.jsonl" "$out/records.jsonl"
   tar -czf "$work/sent.tgz" -C "$results" . && mv "$work/sent.tgz" "$out/results.tgz"
 }
@@ -76,10 +79,11 @@ if [ -n "$checks" ]; then
   if [ $code = 75 ]; then cut=75 code=0; fi
   [ $code -lt 2 ] || exit $code
 fi
-if [ ${#records[@]} -gt 0 ]; then
+measure() { step python3 "$@"; case $? in 0) ;; 75) cut=75 ;; *) code=1 ;; esac; }
+if [ ${#records[@]} -gt 0 ] || [ -n "$curves" ]; then
   [ -e "$bundle/lib/site-packages" ] || "$bundle/link-torch.sh" > /dev/null || exit 1
-  step python3 "$here/gpu_records.py" "$bundle" "$results" "${records[@]}"
-  case $? in 0) ;; 75) cut=75 ;; *) code=1 ;; esac
 fi
+if [ ${#records[@]} -gt 0 ]; then measure "$here/gpu_records.py" "$bundle" "$results" "${records[@]}"; fi
+if [ -n "$curves" ]; then measure "$here/gpu_curves.py" "$bundle" "$results/curves"; fi
 if [ $code != 0 ]; then exit $code; fi
 exit $cut

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Learning curves on one GPU: Qwen3-0.6B from drawn weights, 500 steps of generated text, by wmtp in several precisions and by a twin.
 
-  python3 bench/gpu_curves.py BUNDLE OUT [--recipes twin,bf16,int8] [--seeds 2] [--jobs 6] [--seconds 420]
+  bench/gpu.sh BUNDLE OUT curves
+  python3 bench/gpu_curves.py BUNDLE OUT [--recipes twin,bf16,int8] [--seeds 2] [--jobs 6] [--seconds 420] | BUNDLE OUT --table
   python3 bench/gpu_curves.py BUNDLE OUT --device cpu --preset micro-qwen3 --steps 60 --seq 128 --jobs 1 --recipes twin,bf16
 
 The twin is the model of anchor_fsdp2.py under PyTorch FSDP2 (fp32 masters, bf16 compute, blocks and loss compiled; on CPUs fp32, not
 compiled) with the same AdamW, clipping and schedule. The text is that of `wmtp data demo`. A seed draws the weights and the order of its
 rows, each of them full and read once; both sides begin with one folder of weights, and the twin takes the rows that `wmtp data inspect`
 names. Every run is a process of its own, --jobs at once on the one GPU, since losses are compared and not speed. OUT/curves.jsonl has a
-line for each with its whole curve, `final` is the mean of its last 20 losses. What must hold of ours: `final` < 0.7 of the first loss; the
+line for each with its whole curve, `final` is the mean of its last 20 losses; a run of this program and these settings that is there
+already is not repeated. --table: only what OUT has. What must hold of ours: `final` < 0.7 of the first loss; the
 first loss is the twin's but for rounding (2e-3, on CPUs 1e-5); the distance of `final` from the twin's, in the mean over the seeds, is at
 most that between the twin's own seeds. Exit 1: something does not hold or has failed; 75: cut short, by --seconds or $GPU_DEADLINE.
 """
@@ -141,14 +143,31 @@ def prepare(args, folder, seed):
     (folder / "rows.json").write_text(json.dumps(rows))
 
 
+def settings(args):
+    return {name: getattr(args, name) for name in ("preset", "device", "batch", "seq", "steps")}
+
+
+def program(args):
+    return answer(args.bundle / "bin/wmtp", "version").splitlines()[:1]
+
+
+def known_records(args, **facts):
+    """Of OUT, what has these facts; of runs that were repeated the last one."""
+    path, known = args.out / "curves.jsonl", {}
+    for record in map(json.loads, path.open()) if path.exists() else ():
+        if all(record[name] == value for name, value in facts.items()):
+            known[record["recipe"], record["seed"]] = record
+    return list(known.values())
+
+
 def record_of(args, run, rc):
     """What came of a run, also of one that failed or was cut short, within a line perhaps."""
     lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True) if (run / "metrics.jsonl").exists() else []
     points = [point for point in map(json.loads, (line for line in lines if line.endswith("\n"))) if "train/loss" in point]
     losses = [math.nan if point["train/loss"] is None else point["train/loss"] for point in points]
-    return dict(rc=rc, preset=args.preset, device=args.device, batch=args.batch, seq=args.seq, steps=args.steps,
-                first=losses[0] if losses else None, final=mean(losses[-LAST:]) if rc == 0 and len(losses) == args.steps else None,
-                losses=losses, rates=[point["train/learning_rate"] for point in points],
+    return dict(rc=rc, **settings(args), first=losses[0] if losses else None,
+                final=mean(losses[-LAST:]) if rc == 0 and len(losses) == args.steps else None, losses=losses,
+                rates=[point["train/learning_rate"] for point in points],
                 peak_gib=max((point.get("system/gpu_memory_peak_gb", 0) for point in points), default=None),
                 error=(run / "output").read_text(errors="replace").splitlines()[-5:] if rc else [])
 
@@ -167,8 +186,11 @@ def begin(args, folder, recipe, seed):
 
 def run_all(args, folder, deadline):
     """The records, each written when its run ends, and whether there was time for all."""
-    waiting = [(recipe, seed) for recipe in args.recipes for seed in range(1, args.seeds + 1)]
-    running, records, facts = [], [], dict(commit=answer(args.bundle / "bin/wmtp", "version").splitlines()[:1], gpu=machine_state())
+    facts = dict(commit=program(args), gpu=machine_state())
+    records = known_records(args, rc=0, commit=facts["commit"], **settings(args))
+    waiting = [(recipe, seed) for recipe in args.recipes for seed in range(1, args.seeds + 1)
+               if (recipe, seed) not in [(record["recipe"], record["seed"]) for record in records]]
+    running = []
 
     def end(each):
         process, recipe, seed, run, started = each
@@ -242,11 +264,16 @@ def main():
     parser.add_argument("--rate", type=float, help="the highest learning rate; by the preset")
     for name, default in dict(steps=500, batch=4, seq=512, seeds=2, jobs=6, seconds=420).items():
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--table", action="store_true", help="the table of what OUT has, and run nothing")
     parser.add_argument("--twin", nargs=2, type=pathlib.Path, metavar=("FOLDER", "RUN"), help="how this script calls itself")
     args = parser.parse_args()
     args.rate = args.rate or RATES[args.preset]
     if args.twin:
         return twin(args, *args.twin)
+    if args.table:
+        records = known_records(args)
+        print(*([summary(records)[0]] if records else []), sep="\n")
+        return 0
     args.recipes = args.recipes.split(",")
     if unknown := [recipe for recipe in args.recipes if recipe not in RECIPES]:
         parser.error(f"no recipe {', '.join(unknown)}; there are {', '.join(RECIPES)}")

@@ -376,6 +376,16 @@ class GpuCalls(WithPrograms):
         (root / "carried.tgz").write_text("cut")  # a machine that is still warm knows more than the file
         self.assertIn("ok       k_amax", self.call("--from", str(root / "carried.tgz"), "BUNDLE", "OUT", "correct=k_nf4")[1])
 
+    def test_curves_are_a_part_that_comes_last(self):
+        code, text = self.call("BUNDLE", "OUT", "curves", "nf4")
+        self.assertEqual(code, 0, text)
+        calls = [json.loads(line) for line in self.calls.read_text().splitlines()]
+        curves = [i for i, words in enumerate(calls) if words[1].endswith("gpu_curves.py") and words[-1] != "--table"]
+        rows = [i for i, words in enumerate(calls) if "bench" in words]
+        self.assertEqual(len(curves), 1)
+        self.assertGreater(curves[0], max(rows))
+        self.assertEqual(self.call("BUNDLE", "OUT", "curves", BROKEN="gpu_curves.py")[0], 1)
+
     def test_a_damaged_file_and_none_are_refused(self):
         root = Path(self.folder.name)
         (root / "carried.tgz").write_text("cut")
