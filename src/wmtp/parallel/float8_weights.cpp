@@ -11,7 +11,7 @@
 namespace wmtp::parallel {
 namespace {
 
-// cuBLASLt reads a scale from a boundary of 16 bytes only.
+// A scale of a product lies on a boundary of 16 bytes, as its operands do.
 constexpr std::int64_t kPlacesOfScale = 4;
 
 // The matrices of a bucket end to end from its beginning, parts of one joined.
@@ -78,14 +78,18 @@ void Float8Weights::take_own(const Tensor& sums_S) {
       const layout::Range mine = layout::intersect(owned, range);
       return layout::Range{mine.begin - owned.begin, mine.end - owned.begin};
     };
-    for (std::size_t m = 0; m < unit.matrices.size(); ++m)
+    for (std::size_t m = 0; m < unit.matrices.size(); ++m) {
+      const layout::Range mine = in_shard(unit.matrices[m]);
+      if (mine.empty()) continue;
       kernels::raise_float8_amax(
-          part_of(state, in_shard(unit.matrices[m])),
+          part_of(state, mine),
           own_A.narrow(0, unit.first_matrix + static_cast<std::int64_t>(m), 1));
+    }
     const std::int64_t behind = unit.matrices.back().end;
     const std::int64_t place = world * num_matrices_ + unit.first_vector - behind + owned.begin;
     const layout::Range vectors = in_shard({behind, state.plan.trained.numel()});
-    sums_S.narrow(0, place + vectors.begin, vectors.size()).copy_(part_of(state, vectors));
+    if (!vectors.empty())
+      sums_S.narrow(0, place + vectors.begin, vectors.size()).copy_(part_of(state, vectors));
   }
   sums_S.narrow(0, rank * num_matrices_, num_matrices_).copy_(own_A);
 }
@@ -114,6 +118,7 @@ void Float8Weights::quantise(std::size_t u, const Tensor& own) {
   const layout::Range owned = state.plan.trained.owned(group_ ? group_->rank() : 0);
   for (std::size_t m = 0; m < unit.matrices.size(); ++m) {
     const layout::Range mine = layout::intersect(owned, unit.matrices[m]);
+    if (mine.empty()) continue;
     const layout::Range in_shard{mine.begin - owned.begin, mine.end - owned.begin};
     kernels::quantise_part(part_of(state, in_shard),
                            amax_A_.narrow(0, unit.first_matrix + static_cast<std::int64_t>(m), 1),
