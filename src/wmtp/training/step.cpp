@@ -76,10 +76,11 @@ PendingResult Step::run(const StepInput& input, const StopSaveFlags& asked) {
     totals.reduce(reduce_, "totals");
   }
   const Tensor apply = may_apply(totals, facts);
+  objective_.end_step(totals, apply);
+  PendingResult result(totals, apply, facts, &objective_, options_.max_grad_norm);
   failpoint::pass("step.apply.before");
   update(input, facts, totals, apply);
-  objective_.end_step(totals, apply);
-  return {totals, apply, std::move(facts), &objective_, options_.max_grad_norm};
+  return result;
 }
 
 Tensor Step::may_apply(const Totals& totals, const StepFacts& facts) const {
@@ -120,17 +121,18 @@ void Step::finish_gradients(Totals& totals) {
 }
 
 StepResult PendingResult::read() const {
-  const HostTotals host = totals_.read();
+  const HostTotals host(*layout_, totals_.wait());
   const Numbers numbers = objective_->read(facts_, host);
   StepResult result;
   result.loss = numbers.loss;
   if (failpoint::pass("step.loss.spike") == failpoint::Action::damage) result.loss *= 100;
   result.metrics = numbers.metrics;
-  if (facts_.loss_scale.defined()) result.loss_scale = facts_.loss_scale.item<double>();
+  if (const Tensor& scale = loss_scale_.wait(); scale.defined())
+    result.loss_scale = scale.item<double>();
   result.grad_norm = std::sqrt(host.value("squared_norm")) / result.loss_scale;
   if (max_grad_norm_ > 0)
     result.clip_ratio = std::min(1.0, max_grad_norm_ / (result.grad_norm + 1e-6));
-  result.applied = apply_.item<int>() != 0;
+  result.applied = apply_.wait().item<int>() != 0;
   result.overflow = result.loss_scale > 1 && std::isfinite(result.loss) && host.value("bad") == 0 &&
                     !std::isfinite(result.grad_norm);
   result.bad = !result.applied && !result.overflow && objective_->has_targets(facts_);

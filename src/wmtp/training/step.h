@@ -57,23 +57,26 @@ struct StepResult {
   std::optional<HostTotals> totals;  // what the metrics were made of
 };
 
-// A step's numbers while they are still on the device. BORROWS the step and its objective.
+// A step's numbers on their way from the device. BORROWS the step and its objective.
 class PendingResult {
  public:
-  // BLOCKS until the step has run; on a GPU its updates may still do so.
+  // BLOCKS until the device has come to the step's verdict: its updates may still run, and so may
+  // the steps that were enqueued since.
   StepResult read() const;
 
  private:
   friend class Step;
-  PendingResult(Totals totals, Tensor apply, StepFacts facts, const Objective* objective,
-                double max_grad_norm)
-      : totals_(std::move(totals)),
-        apply_(std::move(apply)),
-        facts_(std::move(facts)),
+  PendingResult(const Totals& totals, const Tensor& apply, const StepFacts& facts,
+                const Objective* objective, double max_grad_norm)
+      : layout_(&totals.layout()),
+        totals_(totals.copy_to_host()),
+        apply_(apply),
+        loss_scale_(facts.loss_scale),
+        facts_(facts),
         objective_(objective),
         max_grad_norm_(max_grad_norm) {}
-  Totals totals_;
-  Tensor apply_;  // 0-d int32
+  const TotalsLayout* layout_;
+  HostCopy totals_, apply_, loss_scale_;
   StepFacts facts_;
   const Objective* objective_;
   double max_grad_norm_;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "wmtp/comm/communicator.h"
+#include "wmtp/tensor/copy_to_host.h"
 #include "wmtp/tensor/tensor.h"
 
 namespace wmtp::training {
@@ -64,6 +65,9 @@ class Totals {
   Tensor finite() const;                                           // 0-d bool: every number is
   Tensor finite_but(std::string_view name) const;  // all but the first slot, which is `name`
   HostTotals read() const { return HostTotals(*layout_, packed_); }  // BLOCKS
+  // For HostTotals of this layout, which the host makes later.
+  HostCopy copy_to_host() const { return HostCopy(packed_); }
+  const TotalsLayout& layout() const { return *layout_; }
   void zero();
   Totals copy() const;  // numbers of its own
   int rank() const { return rank_; }

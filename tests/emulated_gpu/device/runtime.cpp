@@ -51,6 +51,10 @@ struct EmulatedGuard final : c10::impl::DeviceGuardImplInterface {
     const auto& point = *static_cast<EmulatedEvent*>(event);
     do_until(point.stream, point.num_given);
   }
+  void synchronizeEvent(void* event) const override {
+    const auto& point = *static_cast<EmulatedEvent*>(event);
+    do_until(point.stream, point.num_given);
+  }
   void destroyEvent(void* event, c10::DeviceIndex) const noexcept override {
     delete static_cast<EmulatedEvent*>(event);
   }
