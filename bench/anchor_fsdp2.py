@@ -235,7 +235,7 @@ def main(adapt=None):
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
     # On a GPU the host reads a loss when it has started the next step, and a step lasts from loss to loss, as in `wmtp bench step`.
-    seconds, rates, begun, mark = [], [], [], time.perf_counter()
+    seconds, counts, begun, mark = [], [], [], time.perf_counter()
     for i in range(a.steps):
         begun.append(step())
         while len(begun) > (1 if cuda and i + 1 < a.steps else 0):
@@ -243,8 +243,10 @@ def main(adapt=None):
             loss = loss.item()
             seconds.append(time.perf_counter() - mark)
             mark = time.perf_counter()
-            rates.append(count / seconds[-1])
-    rate = statistics.median(rates)
+            counts.append(count)
+    if cuda:  # reading the first loss waits for the second step too, and the last step is over by then
+        seconds[0] = seconds[-1] = (seconds[0] + seconds[-1]) / 2
+    rate = statistics.median(count / each for count, each in zip(counts, seconds))
     result = dict(
         peer=f"pytorch-{a.wrap}" + ("-peft" if adapt else ""), torch=torch.__version__, preset=a.preset,
         world=dist.get_world_size(), batch=a.batch, seq=a.seq, rows=a.rows, ac=a.ac, compile=a.compile, dtype=a.dtype,

@@ -92,9 +92,10 @@ config::Float8 float8_from_name(const std::string& name) {
   return static_cast<config::Float8>(std::ranges::find(names, name) - names.begin());
 }
 
-void choose_products(const StepFlags& flags, c10::Device device) {
+void choose_products(const StepFlags& flags, const parallel::ParallelOptions& parallel) {
   if (flags.gemm_choice != "measured") return;
-  run::check_gemm_choice(config::GemmChoice::measured, "--gemm-choice", device);
+  run::check_gemm_choice(config::GemmChoice::measured, "--gemm-choice", parallel.device,
+                         parallel.param_dtype);
   kernels::gpu::measure_products({});
 }
 
@@ -139,7 +140,7 @@ StepBench::StepBench(const StepFlags& flags, comm::ProcessGroupSession& group, c
       device_(device),
       options_(options_of(flags, shape_of(flags), device, group.world(), stage_)),
       model_(options_, parallel::groups_of(group, options_.parallel)) {
-  choose_products(flags, device);
+  choose_products(flags, options_.parallel);
   const auto start = Clock::now();
   // What a step takes does not depend on the weights.
   model_.runtime().fill_alike(stage_.fill(options_));
@@ -206,16 +207,18 @@ void StepBench::run_ahead(Measured& measured) {
     training::PendingResult pending;
     std::int64_t tokens;
   };
+  const auto& services = cuda_tables().services;
   std::optional<Begun> begun;
+  std::vector<double> all_tokens;
+  services.synchronize();
   auto mark = Clock::now();
   const auto end = [&] {
     const training::StepResult result = begun->pending.read();
-    const double seconds = seconds_since(mark);
-    mark = Clock::now();
     measured.losses.push_back(result.loss);
     measured.skipped += result.applied ? 0 : 1;
-    measured.seconds.push_back(seconds);
-    measured.rates.push_back(static_cast<double>(begun->tokens) / seconds);
+    measured.seconds.push_back(seconds_since(mark));
+    mark = Clock::now();
+    all_tokens.push_back(static_cast<double>(begun->tokens));
   };
   for (int i = 0; i < flags_.steps; ++i, ++step_) {
     std::int64_t tokens = 0;
@@ -224,10 +227,14 @@ void StepBench::run_ahead(Measured& measured) {
     begun = Begun{std::move(next), tokens};
   }
   end();
-  // By then the second step is under way when the first one's result is read, which the last one
-  // makes up for.
+  // From result to result a step has the updates of the one before. The first one has none, the
+  // last one has its own as well.
+  services.synchronize();
+  measured.seconds.back() += seconds_since(mark);
   const double ends = (measured.seconds.front() + measured.seconds.back()) / 2;
   for (double* seconds : {&measured.seconds.front(), &measured.seconds.back()}) *seconds = ends;
+  for (std::size_t i = 0; i < all_tokens.size(); ++i)
+    measured.rates.push_back(all_tokens[i] / measured.seconds[i]);
 }
 
 void StepBench::steps(int pair, Measured& measured) {
