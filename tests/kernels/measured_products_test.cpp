@@ -5,8 +5,10 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include "wmtp/kernels/cuda/products/measured_product.h"
 #include "wmtp/kernels/gemm.h"
 #include "wmtp/kernels/gpu/products.h"
+#include "wmtp/kernels/support/cuda_launch.h"
 #include "wmtp/tensor/cuda_plugin.h"
 
 namespace wmtp::kernels {
@@ -63,10 +65,39 @@ TEST_P(MeasuredProductsOnGpu, AreThoseOfALinearLayer) {
   const Tensor once = exact(dy.t(), x);
   expect_near(dweight, once, 128);
   linear_backward_weight(dy, x, dweight, {.adds = true, .alpha = 0.5});
-  EXPECT_EQ(gpu::num_measured_products(), 3);  // the algorithm serves sums too
+  EXPECT_EQ(gpu::num_measured_products(), 3);  // what was found serves sums too
   expect_near(dweight, once.mul(1.5), 256);
 }
 INSTANTIATE_TEST_SUITE_P(All, MeasuredProductsOnGpu, ::testing::Values(kBFloat16, kFloat16));
+
+// Whichever is the fastest: all that the library lists for a product of a weight's gradient.
+TEST_P(MeasuredProductsOnGpu, EveryAlgorithmGivesTheProduct) {
+  const DType dtype = GetParam();
+  const Tensor dy = drawn(192, 64, dtype), x = drawn(192, 128, dtype);
+  const Tensor first = exact(dy.t(), x);
+  CudaProduct product{};
+  product.element = element_of("product", x), product.out_element = Element::fp32;
+  product.left = data_of(dy), product.right = data_of(x);
+  product.left_turned = true;
+  product.rows = 64, product.columns = 128, product.contracted = 192;
+  product.left_stride = 64, product.right_stride = 128, product.out_stride = 128;
+  product.alpha = 1;
+  std::vector<ProductAlgorithm> algorithms;
+  product.out = data_of(x);  // any address on the boundary
+  check_launch("algorithms", gpu_kernels().product_algorithms(product, &algorithms));
+  EXPECT_GE(algorithms.size(), 2);
+  for (const ProductAlgorithm& algorithm : algorithms) {
+    const Tensor out = room(64, 128, kFloat32);
+    product.out = data_of(out), product.beta = 0;
+    const int code = gpu_kernels().product(product, algorithm, gpu_stream());
+    if (code == kNotSupported) continue;
+    check_launch("product", code);
+    expect_near(out, first, 192);
+    product.beta = 1;
+    check_launch("product", gpu_kernels().product(product, algorithm, gpu_stream()));
+    expect_near(out, first.mul(2), 384);
+  }
+}
 
 using MeasuredProductsOfARunOnGpu = MeasuredProductsOnGpu;
 
@@ -90,7 +121,7 @@ TEST_P(MeasuredProductsOfARunOnGpu, LeaveToTheLibraryWhatTheyAreNotFor) {
   gpu::measure_products({});
   const Tensor weight = drawn(64, 128, dtype);
   const auto leaves = [&](const Tensor& x, const Tensor& w, const Tensor& y, double beta) {
-    return !gpu::measured_product(x, w.t(), y, 1, beta);
+    return !gpu::measured_product(x, w.t(), y, 1, beta, [] {});
   };
   EXPECT_TRUE(leaves(drawn(72, 128, dtype), weight, room(72, 64, dtype), 0));  // 72 rows
   EXPECT_TRUE(leaves(drawn(0, 128, dtype), weight, room(0, 64, dtype), 0));
@@ -102,7 +133,7 @@ TEST_P(MeasuredProductsOfARunOnGpu, LeaveToTheLibraryWhatTheyAreNotFor) {
       leaves(drawn(64, 128, dtype), weight, room(64, 64, dtype), 1));  // adds, not yet known
   EXPECT_EQ(gpu::num_measured_products(), 0);
   const Tensor on_host = at::zeros({64, 64}, at::TensorOptions().dtype(dtype));
-  EXPECT_FALSE(gpu::measured_product(on_host, on_host, on_host, 1, 0));
+  EXPECT_FALSE(gpu::measured_product(on_host, on_host, on_host, 1, 0, [] {}));
   gpu::leave_products_to_library();
   EXPECT_TRUE(leaves(drawn(64, 128, dtype), weight, room(64, 64, dtype), 0));
 }

@@ -10,10 +10,8 @@ namespace wmtp::kernels {
 
 namespace {
 
-// out = alpha left right + beta out; beta 0: what lies in out is not read.
-void product_into(const Tensor& left_RK, const Tensor& right_KC, const Tensor& out_RC, double alpha,
-                  int beta) {
-  if (gpu::measured_product(left_RK, right_KC, out_RC, alpha, beta)) return;
+void product_by_library(const Tensor& left_RK, const Tensor& right_KC, const Tensor& out_RC,
+                        double alpha, int beta) {
   Tensor out = out_RC;
   const DType dtype = out.scalar_type();
   if (dtype == left_RK.scalar_type()) {
@@ -26,6 +24,13 @@ void product_into(const Tensor& left_RK, const Tensor& right_KC, const Tensor& o
   } else {
     at::addmm_out(out, out, left_RK.to(dtype), right_KC.to(dtype), beta, alpha);
   }
+}
+
+// out = alpha left right + beta out; beta 0: what lies in out is not read.
+void product_into(const Tensor& left_RK, const Tensor& right_KC, const Tensor& out_RC, double alpha,
+                  int beta) {
+  const auto by_library = [&] { product_by_library(left_RK, right_KC, out_RC, alpha, beta); };
+  if (!gpu::measured_product(left_RK, right_KC, out_RC, alpha, beta, by_library)) by_library();
 }
 
 }  // namespace

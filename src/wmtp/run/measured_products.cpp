@@ -17,10 +17,12 @@ using kernels::ProductAlgorithm;
 using kernels::gpu::MeasuredProduct;
 
 constexpr std::size_t kHexDigits = 16;  // of one number of an algorithm
+constexpr std::string_view kLibrarys = "library";
 
-std::string digits_of(const ProductAlgorithm& algorithm) {
+std::string text_of(const std::optional<ProductAlgorithm>& algorithm) {
+  if (!algorithm) return std::string(kLibrarys);
   std::string text;
-  for (const std::uint64_t number : algorithm) text += fmt::format("{:016x}", number);
+  for (const std::uint64_t number : *algorithm) text += fmt::format("{:016x}", number);
   return text;
 }
 
@@ -29,8 +31,10 @@ std::string digits_of(const ProductAlgorithm& algorithm) {
               "remove the file: products are timed again then");
 }
 
-ProductAlgorithm algorithm_of(const std::string& text, const std::filesystem::path& file,
-                              const std::string& product) {
+std::optional<ProductAlgorithm> algorithm_of(const std::string& text,
+                                             const std::filesystem::path& file,
+                                             const std::string& product) {
+  if (text == kLibrarys) return std::nullopt;
   ProductAlgorithm algorithm{};
   bool good = text.size() == kHexDigits * algorithm.size();
   for (std::size_t i = 0; good && i < algorithm.size(); ++i) {
@@ -39,8 +43,9 @@ ProductAlgorithm algorithm_of(const std::string& text, const std::filesystem::pa
     good = error == std::errc() && end == first + kHexDigits;
   }
   if (!good)
-    refuse_choices(file, fmt::format("the algorithm of \"{}\" is not {} hexadecimal digits",
-                                     product, kHexDigits * algorithm.size()));
+    refuse_choices(file, fmt::format("the algorithm of \"{}\" is neither {} nor {} "
+                                     "hexadecimal digits",
+                                     product, kLibrarys, kHexDigits * algorithm.size()));
   return algorithm;
 }
 
@@ -92,7 +97,7 @@ void MeasuredProducts::keep() {
   if (!on_ || !writes_ || kernels::gpu::num_measured_products() == num_kept_) return;
   Json products = Json::object();
   for (const MeasuredProduct& one : kernels::gpu::measured_products())
-    products[one.product] = digits_of(one.algorithm);
+    products[one.product] = text_of(one.algorithm);
   num_kept_ = products.size();
   const Json all{{"gpu", gpu_}, {"library", library_}, {"products", std::move(products)}};
   try {

@@ -263,8 +263,9 @@ struct CudaKernels {
   int (*packed_attention)(const CudaPackedAttention&, void* workspace, void* stream,
                           std::string* why) = nullptr;
   // cublasLt's, on ATen's current device. The first lists its best algorithms, the one that it
-  // would take itself before the others; the second runs one: kNotSupported where it does not take
-  // that one for the product. The third names library and version.
+  // ranks highest before the others; the second runs one: kNotSupported where it does not take
+  // that one for the product. The third names library, version and what else its algorithms
+  // depend on.
   int (*product_algorithms)(const CudaProduct&, std::vector<ProductAlgorithm>*) = nullptr;
   int (*product)(const CudaProduct&, const ProductAlgorithm&, void* stream) = nullptr;
   std::string (*product_library)() = nullptr;

@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <map>
-#include <optional>
 
 #include "wmtp/core/error.h"
 #include "wmtp/kernels/support/cuda_launch.h"
@@ -15,13 +15,13 @@
 namespace wmtp::kernels::gpu {
 namespace {
 
-constexpr int kRepeats = 4;                     // of a product that is timed
-constexpr double kWorthChanging = 0.98;         // of the time of what the library ranks higher
+constexpr int kRepeats = 4;              // of a product that is timed
+constexpr double kWorthChanging = 0.98;  // of the time of the library's own, or a higher rank's
 constexpr std::int64_t kProductAlignment = 16;  // bytes
 
 struct Products {
   bool measures = false;
-  std::map<std::string, ProductAlgorithm> known;
+  std::map<std::string, std::optional<ProductAlgorithm>> known;
 };
 
 // Part of the process's CUDA context.
@@ -92,34 +92,37 @@ bool launch(const CudaProduct& a, const ProductAlgorithm& algorithm) {
   return true;
 }
 
-// Absent where nothing can be timed: a capture is under way.
-std::optional<double> seconds_of(const CudaProduct& a, const ProductAlgorithm& algorithm,
-                                 c10::Device device) {
+// Of kRepeats runs, after a first one that makes what is made once.
+double seconds_of(const std::function<void()>& run, c10::Device device) {
+  run();
   const CudaServices& services = cuda_tables().services;
   services.synchronize();  // nothing else runs beside it
   const Moment begun = Moment::now(device);
-  if (!begun) return std::nullopt;
-  for (int i = 0; i < kRepeats; ++i) launch(a, algorithm);
+  for (int i = 0; i < kRepeats; ++i) run();
   const Moment ended = Moment::now(device);
   services.synchronize();
-  return begun.until(ended);
+  return begun.until(ended).value_or(std::numeric_limits<double>::infinity());
 }
 
-// The fastest of the library's best, by more than noise. Leaves the product in the output.
-std::optional<ProductAlgorithm> measure(const CudaProduct& a, c10::Device device) {
-  if (!Moment::now(device)) return std::nullopt;
+// The fastest of the library's best where one is faster than the library's own choice by more than
+// noise; else none.
+std::optional<ProductAlgorithm> measure(const CudaProduct& a, c10::Device device,
+                                        const std::function<void()>& by_library) {
   std::vector<ProductAlgorithm> algorithms;
   check_launch("algorithms of a product", gpu_kernels().product_algorithms(a, &algorithms));
-  const ProductAlgorithm* best = nullptr;
-  double best_s = 0;
+  std::optional<ProductAlgorithm> best;
+  double best_s = seconds_of(by_library, device);
   for (const ProductAlgorithm& algorithm : algorithms) {
     if (!launch(a, algorithm)) continue;
-    const std::optional<double> seconds = seconds_of(a, algorithm, device);
-    if (!seconds || (best && *seconds >= kWorthChanging * best_s)) continue;
-    best = &algorithm, best_s = *seconds;
+    const double seconds = seconds_of([&] { launch(a, algorithm); }, device);
+    if (seconds < kWorthChanging * best_s) best = algorithm, best_s = seconds;
   }
-  if (!best) return std::nullopt;
-  return *best;
+  return best;
+}
+
+// Nothing can be timed while a capture is under way.
+bool can_measure(c10::Device device) {
+  return products().known.size() < kMostMeasured && Moment::now(device);
 }
 
 }  // namespace
@@ -149,7 +152,7 @@ std::vector<MeasuredProduct> measured_products() {
 }
 
 bool measured_product(const Tensor& left_RK, const Tensor& right_KC, const Tensor& out_RC,
-                      double alpha, double beta) {
+                      double alpha, double beta, const std::function<void()>& by_library) {
   if (!products().measures || !out_RC.is_cuda()) return false;
   std::optional<CudaProduct> product = described(left_RK, right_KC, out_RC);
   if (!product) return false;
@@ -158,12 +161,10 @@ bool measured_product(const Tensor& left_RK, const Tensor& right_KC, const Tenso
   const std::string words = words_of(*product);
   auto found = known.find(words);
   if (found == known.end()) {
-    if (beta != 0 || known.size() >= kMostMeasured) return false;
-    const std::optional<ProductAlgorithm> best = measure(*product, out_RC.device());
-    if (!best) return false;
-    found = known.emplace(words, *best).first;
+    if (beta != 0 || !can_measure(out_RC.device())) return false;
+    found = known.emplace(words, measure(*product, out_RC.device(), by_library)).first;
   }
-  return launch(*product, found->second);
+  return found->second && launch(*product, *found->second);
 }
 
 }  // namespace wmtp::kernels::gpu

@@ -1,7 +1,9 @@
-// Products on a GPU by algorithms of cublasLt that were timed here, one for each shape, in the
-// place of the one that the library takes unasked (runtime.gemm_choice: measured). They belong to
-// the process, as the GPU does. THREADS: one.
+// Products on a GPU by algorithms of cublasLt that were timed here, one for each shape, where they
+// are faster than what the library does unasked (runtime.gemm_choice: measured). They belong to the
+// process, as the GPU does. THREADS: one.
 #pragma once
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +14,7 @@ namespace wmtp::kernels::gpu {
 
 struct MeasuredProduct {
   std::string product;  // dtypes, sizes and how the matrices lie, in words
-  ProductAlgorithm algorithm{};
+  std::optional<ProductAlgorithm> algorithm = {};  // absent: left to the library, nothing is faster
 };
 
 inline constexpr std::size_t kMostMeasured = 256;   // shapes; others go to the library
@@ -31,9 +33,9 @@ std::vector<MeasuredProduct> measured_products();  // in the order of their word
 // out = alpha left right + beta out; matrices of any row stride, the left and the right one also
 // turned. False, with nothing done, where products are not measured or this one is not: operands of
 // four bytes, sizes that are no multiples of kMeasuredSizes, addresses off 16 bytes. The first of a
-// shape that overwrites its output is measured, for which the host waits; one that adds before that
-// is left to the library.
+// shape that overwrites its output is measured beside `by_library`, which computes the same, and
+// the host waits; one that adds before that is left to the library.
 bool measured_product(const Tensor& left_RK, const Tensor& right_KC, const Tensor& out_RC,
-                      double alpha, double beta);
+                      double alpha, double beta, const std::function<void()>& by_library);
 
 }  // namespace wmtp::kernels::gpu

@@ -82,7 +82,8 @@ int launch_product(const CudaProduct& a, const ProductAlgorithm& algorithm, void
 }
 
 std::string product_library() {
-  return "cublasLt " + std::to_string(cublasLtGetVersion());
+  return "cublasLt " + std::to_string(cublasLtGetVersion()) + ", workspace " +
+         std::to_string(at::cuda::getCUDABlasLtWorkspaceSize());
 }
 
 }  // namespace wmtp::kernels

@@ -7,11 +7,19 @@
 
 namespace wmtp::run {
 
-void check_gemm_choice(config::GemmChoice choice, std::string_view key, c10::Device device) {
-  if (choice == config::GemmChoice::library || device.is_cuda()) return;
-  throw Error(ErrorKind::config, "model",
-              fmt::format("{} measured on a CPU, but products are timed on GPUs only", key),
-              "set library");
+void check_gemm_choice(config::GemmChoice choice, std::string_view key, c10::Device device,
+                       DType param_dtype) {
+  if (choice == config::GemmChoice::library) return;
+  if (!device.is_cuda())
+    throw Error(ErrorKind::config, "model",
+                fmt::format("{} measured on a CPU, but products are timed on GPUs only", key),
+                "set library");
+  if (param_dtype == kFloat32)
+    throw Error(ErrorKind::config, "model",
+                fmt::format("{} measured with compute in fp32, but products of bf16 and fp16 are "
+                            "timed only",
+                            key),
+                "set library, or compute in bf16");
 }
 
 void tell_gemm_choice(config::GemmChoice choice) {
