@@ -124,12 +124,16 @@ TEST_F(StepGraphsOnGpu, GiveWayToThoseThatWereNeededLater) {
   EXPECT_EQ(hits.hits, 0);
   step(2);
   EXPECT_EQ(hits.hits, 1);
-  step(1);  // recorded again, in the place of the third
+  step(1);  // a new shape once more
+  EXPECT_EQ(hits.num_recorded, StepGraphs::kMostGraphs + 1);
+  step(1);  // in the place of the third
   EXPECT_EQ(hits.num_recorded, StepGraphs::kMostGraphs + 2);
   step(2);
-  EXPECT_EQ(hits.hits, 2);
+  step(1);
+  EXPECT_EQ(hits.hits, 3);
   step(3);
-  EXPECT_EQ(hits.hits, 2);
+  step(3);
+  EXPECT_EQ(hits.hits, 3);
   EXPECT_EQ(hits.num_recorded, StepGraphs::kMostGraphs + 3);
 }
 

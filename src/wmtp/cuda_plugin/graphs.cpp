@@ -1,5 +1,6 @@
 #include "wmtp/cuda_plugin/graphs.h"
 
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <ATen/cuda/MemPool.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -17,8 +18,8 @@
 // one pool of memory: where two of them use the same bytes, each writes them before it reads them.
 //
 // A capture that failed has to be ended before its stream does anything else. LibTorch leaves its
-// allocator waiting for the end where the runtime refuses the capture, and what it waits with names
-// the graph: so that ends here, and the graph is kept. It happens once in a run at most.
+// allocators waiting for the end where the runtime refuses the capture, and what they wait with
+// names the graph: so that ends here, and the graph is kept. It happens once in a run at most.
 
 namespace wmtp::cuda_plugin {
 namespace {
@@ -28,11 +29,28 @@ const c10::cuda::CUDAStream& recording_stream() {
   return stream;
 }
 
-// Never given up: cuBLAS keeps its workspace in it, and LibTorch takes no pool again whose last
-// graph has gone while something lies in it.
+// The allocator of pinned memory counts who uses the pool for itself.
+at::HostAllocator& pinned_memory() {
+  return *at::getHostAllocator(at::kCUDA);
+}
+
+// Never given up: cuBLAS keeps its workspace in it, and neither allocator takes a pool again whose
+// last graph has gone.
 c10::MempoolId_t shared_pool() {
-  static at::cuda::MemPool* const pool = new at::cuda::MemPool;
+  static at::cuda::MemPool* const pool = [] {
+    auto* const made = new at::cuda::MemPool;
+    pinned_memory().begin_allocate_to_pool(made->id(), [](c10::Stream) { return false; });
+    pinned_memory().end_allocate_to_pool(made->id());
+    return made;
+  }();
   return pool->id();
+}
+
+void try_to(const std::function<void()>& end) {
+  try {
+    end();
+  } catch (const c10::Error&) {  // LibTorch has done it
+  }
 }
 
 void end_failed(at::cuda::CUDAGraph& graph) {
@@ -40,11 +58,11 @@ void end_failed(at::cuda::CUDAGraph& graph) {
     graph.capture_end();
   } catch (const c10::Error&) {
     (void)cudaGetLastError();  // no error of anybody else's
-    try {
+    try_to([] {
       c10::cuda::CUDACachingAllocator::endAllocateToPool(c10::cuda::current_device(),
                                                          shared_pool());
-    } catch (const c10::Error&) {  // LibTorch has done it
-    }
+    });
+    try_to([] { pinned_memory().end_allocate_to_pool(shared_pool()); });
   }
 }
 
@@ -55,8 +73,8 @@ class Graph final : public RecordedWork {
     C10_CUDA_CHECK(cudaDeviceSynchronize());
     c10::cuda::CUDACachingAllocator::emptyCache();
     const c10::cuda::CUDAStreamGuard guard(recording_stream());
-    graph_->capture_begin(shared_pool(), cudaStreamCaptureModeThreadLocal);
     try {
+      graph_->capture_begin(shared_pool(), cudaStreamCaptureModeThreadLocal);
       work();
       graph_->capture_end();
     } catch (...) {

@@ -58,7 +58,7 @@ StepGraphs::Graph* StepGraphs::find_or_record(const StepFacts& facts,
     return &found->second;
   }
   if (met_.insert(key).second) {
-    hits_.num_shapes = met_.size();
+    hits_.num_shapes = std::max(hits_.num_shapes, met_.size());
     return nullptr;
   }
   try {
@@ -87,9 +87,12 @@ StepGraphs::Graph StepGraphs::record(const StepFacts& facts, std::span<const Dev
   return graph;
 }
 
+// Its shape counts as new: recording costs more than a plain step, and of more shapes than there
+// are graphs, each by turns, none would ever be replayed.
 void StepGraphs::drop_least_recent() {
   const auto least = std::ranges::min_element(
       graphs_, {}, [](const auto& entry) { return entry.second.last_step; });
+  met_.erase(least->first);
   graphs_.erase(least);
 }
 

@@ -1,8 +1,9 @@
 // Steps replayed as CUDA graphs (runtime.cuda_graphs): what a rank computes from zeroed totals to
 // the last gradient, with one launch in place of thousands. Shapes that come for the first time are
 // computed plainly, the second time they are recorded, and from then on replayed: a hit. As many
-// graphs as kMostGraphs are kept, and the one that was needed least lately gives way. With one rank
-// there is no collective in it. What cannot be recorded is told once, and the run goes on plainly.
+// graphs as kMostGraphs are kept; the one that was needed least lately gives way, and its shape is
+// a new one again. With one rank there is no collective in it. What cannot be recorded is told
+// once, and the run goes on plainly.
 #pragma once
 #include <cstdint>
 #include <functional>
