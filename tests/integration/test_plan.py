@@ -82,7 +82,7 @@ def test_choices_stand_side_by_side(plan):
     names = {group: [one["name"] for one in choices if one["choice"] == group]
              for group in ("recompute", "strategy", "precision", "float8", "training")}
     assert names["recompute"] == ["none", "light", "block"] and names["training"] == ["full", "LoRA, rank 8"]
-    assert names["strategy"] == ["FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD"] and len(names["precision"]) == 7
+    assert names["strategy"] == ["FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD"] and len(names["precision"]) == 6
     assert names["float8"] == ["off", "tensorwise", "rowwise"]
     needed = {one["name"]: one["needed_bytes"] for one in choices}
     assert needed["none"] > needed["light"] > needed["block"] and needed["NO_SHARD"] > needed["HYBRID_SHARD"] > needed["FULL_SHARD"]

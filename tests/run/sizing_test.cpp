@@ -297,7 +297,7 @@ TEST(Choices, HaveEachGroupWithOneAsItIs) {
   EXPECT_EQ(
       count,
       (Counts{
-          {"recompute", 3}, {"strategy", 4}, {"precision", 7}, {"float8", 3}, {"training", 2}}));
+          {"recompute", 3}, {"strategy", 4}, {"precision", 6}, {"float8", 3}, {"training", 2}}));
 }
 
 }  // namespace

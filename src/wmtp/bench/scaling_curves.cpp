@@ -62,6 +62,7 @@ bool fits(const Shape& shape, const run::Sharding& sharding) {
   request.parallel.strategy =
       sharding.group == 1 ? parallel::Strategy::no_shard : parallel::Strategy::full_shard;
   request.parallel.param_dtype = kBFloat16;
+  request.parallel.split_masters = true;  // as the recipe fp32 has them
   request.parallel.device = c10::Device(c10::DeviceType::CUDA, 0);
   request.world = sharding.group;
   request.recompute = shape.recomputes ? model::Recompute::block : model::Recompute::none;

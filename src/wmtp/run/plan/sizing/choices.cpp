@@ -48,7 +48,7 @@ class SideBySide {
           {fmt::format("distributed.fsdp.sharding_strategy={}", name)});
   }
 
-  // The CPU computes in fp32 whatever is set. Where bf16 is not computed with, split is fp32.
+  // The CPU computes in fp32 whatever is set.
   void add_precisions() {
     const bool gpu = sizer_.place().device.is_cuda();
     const auto precision = run_.config().training.optimizer.precision;

@@ -206,9 +206,13 @@ std::optional<std::int64_t> RunSizer::largest_batch(const SizedRun& run, std::in
   const auto fits = [&](std::int64_t batch_size) {
     return fits_batch(run.config(), run.samples_per_rank(), batch_size, context, models);
   };
-  if (!fits(1)) return std::nullopt;
   std::int64_t good = 1, bad = most + 1;
-  for (std::int64_t next = 2; next < bad; next *= 2) (fits(next) ? good : bad) = next;
+  // Fewer rows accumulate, and gradients that stand may need more than all rows at once do.
+  if (!fits(1)) {
+    if (!run.fits() || run.batch_size() > most) return std::nullopt;
+    good = run.batch_size();
+  }
+  for (std::int64_t next = 2 * good; next < bad; next *= 2) (fits(next) ? good : bad) = next;
   while (bad - good > 1) {
     const std::int64_t middle = good + (bad - good) / 2;
     (fits(middle) ? good : bad) = middle;

@@ -68,8 +68,8 @@ class RunSizer {
   // does it: the rules are not asked, and resolved.keys stay those of `run`.
   SizedRun resized(const SizedRun& run, std::int64_t batch_size, std::int64_t accumulation);
   void add_speed(SizedRun& run);
-  // The largest training.batch_size that fits, all else as in `run`; nothing where 1 does not. No
-  // more than `most`.
+  // The largest training.batch_size that fits, all else as in `run`; nothing where neither 1 nor
+  // that of the run does. No more than `most`.
   std::optional<std::int64_t> largest_batch(const SizedRun& run, std::int64_t most = 1 << 20);
 
   int ranks_of_node(int world) const;

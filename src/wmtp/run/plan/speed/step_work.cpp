@@ -100,17 +100,18 @@ void StepWriter::add_block(const layout::UnitSpec& spec, UnitWork& unit, bool he
   unit.backward += backward.sum();
 }
 
-// What Gatherer and Reducer do of their own: masters and matrices in NF4 to the compute dtype,
-// masters to float8, slots cleared, shards brought home. NO_SHARD has its optimizer write the copy,
-// but none of float8.
+// What Gatherer and Reducer do of their own: masters in one tensor and matrices in NF4 to the
+// compute dtype, masters to float8, slots cleared, shards brought home. NO_SHARD has its optimizer
+// write the copy, but none of float8.
 void StepWriter::add_runtime(const layout::UnitSpec& spec, UnitWork& unit) const {
   const parallel::ParallelOptions& options = shape_.parallel;
   const bool copied_by_update = options.strategy == parallel::Strategy::no_shard;
   const double master_bytes = element_size(options.master_dtype);
   OperationCosts forward = costs(), backward = costs();
   double cast = unit.in_bytes / group_ * (master_bytes + 1);
-  if (!copied_by_update && master_bytes != compute_bytes_ && !spec.full_precision && cast <= 0)
-    cast = unit.trained / group_ * (master_bytes + compute_bytes_);
+  const bool casts = !copied_by_update && master_bytes != compute_bytes_ && !spec.full_precision &&
+                     !options.splits(spec.full_precision);
+  if (casts && cast <= 0) cast = unit.trained / group_ * (master_bytes + compute_bytes_);
   if (cast > 0) {
     forward.pass(Pass::copy, cast);
     if (!unit.kept && !unit.head && options.strategy != parallel::Strategy::shard_grad_op)
