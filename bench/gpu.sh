@@ -15,7 +15,7 @@
 # The last step of every call, also of one that failed, was cut short or is told to end (SIGTERM), writes OUT/results.tgz (all
 # logs, marks and records), OUT/records.jsonl and OUT/summary.txt. A machine that forgets is given the results of the call
 # before: --from, or WORK/results.tgz; they are unpacked where WORK has no results of its own.
-# Exit 0: all passed and measured; 1: a check has failed; 75: cut short, call the same again.
+# Exit 0: all passed and measured; 1: a check or a measurement has failed; 75: cut short, call the same again.
 # shellcheck disable=SC2329  # send is called by the trap
 set -u
 usage() { sed -n '2,19s/^# //p' "$0"; exit 2; }

@@ -184,13 +184,9 @@ def begin(args, folder, recipe, seed):
     return process, recipe, seed, run, time.monotonic()
 
 
-def run_all(args, folder, deadline):
-    """The records, each written when its run ends, and whether there was time for all."""
-    facts = dict(commit=program(args), gpu=machine_state())
-    records = known_records(args, rc=0, commit=facts["commit"], **settings(args))
-    waiting = [(recipe, seed) for recipe in args.recipes for seed in range(1, args.seeds + 1)
-               if (recipe, seed) not in [(record["recipe"], record["seed"]) for record in records]]
-    running = []
+def run_all(args, folder, records, waiting, deadline):
+    """The records with those of `waiting`, each written when its run ends, and whether there was time for all."""
+    running, facts = [], dict(commit=program(args), gpu=machine_state())
 
     def end(each):
         process, recipe, seed, run, started = each
@@ -282,15 +278,18 @@ def main():
     if not (args.bundle / "lib/site-packages").exists():
         answer(args.bundle / "link-torch.sh")
     args.out.mkdir(parents=True, exist_ok=True)
+    records = known_records(args, rc=0, commit=program(args), **settings(args))
+    known = [(record["recipe"], record["seed"]) for record in records]
+    waiting = [(recipe, seed) for recipe in args.recipes for seed in range(1, args.seeds + 1) if (recipe, seed) not in known]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         # A row of the demonstration makes 29 tokens of text.
         rows = min(args.steps * args.batch * args.seq // 20 + 100, 100_000)
         answer(args.bundle / "bin/wmtp", "data", "demo", "--out", folder / "demo", "--rows", rows)
         (folder / "demo/run.yaml").touch()
-        for seed in range(1, args.seeds + 1):
+        for seed in sorted({seed for _, seed in waiting}):
             prepare(args, folder / f"seed-{seed}", seed)
-        records, all_ran = run_all(args, folder, deadline)
+        records, all_ran = run_all(args, folder, records, waiting, deadline)
     table, failed = summary(records)
     print(table, *failed, *([] if all_ran else ["cut short"]), sep="\n")
     return 1 if failed else 0 if all_ran else CUT_SHORT

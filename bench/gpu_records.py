@@ -37,7 +37,8 @@ def commands(row, bundle):
     launch = [wmtp, "launch", "--nproc", str(row.ranks), "--max-restarts", "0", "--"] if row.ranks > 1 else [wmtp]
     sides = {"wmtp": ([*launch, "bench", "step", "--device", "cuda", *row.wmtp.split()], row.seconds)}
     if os.environ.get("GPU_PROFILE") == "1" and row.ranks == 1:
-        trace = os.path.join(tempfile.gettempdir(), "trace.json")  # some MB each: the table is what is kept
+        # Some MB each: the table is what is kept.
+        trace = os.path.join(tempfile.gettempdir(), f"wmtp_trace_{os.getpid()}.json")
         sides["wmtp"][0].extend(["--profile", trace])
     if row.train:
         sides["wmtp"] = (["python3", os.path.join(HERE, "gpu_train.py"), wmtp, *row.train.split()], row.seconds)
@@ -65,7 +66,7 @@ def last_json(text):
 def output_of(command):
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.strip()
-    except OSError:
+    except (OSError, subprocess.TimeoutExpired):
         return ""
 
 
@@ -116,14 +117,18 @@ def kernels_of(trace):
     """All that a GPU ran, from a Chrome trace: the program's own table has the first few."""
     if not os.path.exists(trace):
         return ""
-    with open(trace) as file:
-        events = json.load(file)["traceEvents"]
     spent = {}
-    for event in events:
-        if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"):
-            calls, us = spent.get(event["name"], (0, 0))
-            spent[event["name"]] = calls + 1, us + event["dur"]
-    os.remove(trace)
+    try:
+        with open(trace) as file:
+            events = json.load(file)["traceEvents"]
+        for event in events:
+            if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"):
+                calls, us = spent.get(event["name"], (0, 0))
+                spent[event["name"]] = calls + 1, us + event["dur"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"the trace cannot be read: {error!r}\n"
+    finally:
+        os.remove(trace)
     return "".join(f"{us / 1e3:9.2f} ms {calls:6} x {name}\n" for name, (calls, us) in sorted(spent.items(), key=lambda one: -one[1][1]))
 
 
@@ -132,11 +137,6 @@ def measure(row, side, command, limit, out, commit):
     started = time.monotonic()
     record["rc"], output, text = run_bounded(command, limit)
     record["result"] = last_json(output)
-    if "--profile" in command:
-        folder = os.path.join(out, "profiles")
-        os.makedirs(folder, exist_ok=True)
-        with open(os.path.join(folder, row.name.replace(" ", "_") + ".txt"), "w") as file:
-            file.write(text + "\n" + kernels_of(command[-1]))
     if record["rc"] != 0 or record["result"] is None:
         record["result"] = None
         record["error"] = text.strip().splitlines()[-3:]
@@ -144,18 +144,25 @@ def measure(row, side, command, limit, out, commit):
     record["gpu"] = machine_state()
     with open(os.path.join(out, "records.jsonl"), "a") as file:
         file.write(json.dumps(record) + "\n")
+    if "--profile" in command:
+        folder = os.path.join(out, "profiles")
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, row.name.replace(" ", "_") + ".txt"), "w") as file:
+            file.write(text + "\n" + kernels_of(command[-1]))
     print(f"{row.name}, {side}: {'measured' if record['result'] else 'FAILED (' + str(record['rc']) + ')'} "
           f"in {record['seconds']} s", flush=True)
 
 
 def read_records(out):
-    """(row, side) -> the last record that has a result, else the last one."""
+    """(row, side) -> the last record that has a result, else the last one; a newer program of ours in place of an older one."""
     records = {}
     path = os.path.join(out, "records.jsonl")
     for line in open(path) if os.path.exists(path) else []:
         record = json.loads(line)
         key = record["row"], record["side"]
-        if record["result"] or not records.get(key, {}).get("result"):
+        old = records.get(key, {})
+        is_newer = record["side"] == "wmtp" and record["commit"] != old.get("commit")
+        if record["result"] or not old.get("result") or is_newer:
             records[key] = record
     return records
 
@@ -216,8 +223,12 @@ def run(bundle, out, parts):
     started, cut, records = time.monotonic(), False, read_records(out)
     commit = output_of([os.path.join(bundle, "bin/wmtp"), "version"]).splitlines()[:1]
     sides = os.environ.get("GPU_SIDES", "wmtp,peer,floor").split(",")
+
+    def is_known(row, side):
+        record = records.get((row.name, side), {})
+        return record.get("result") and (side != "wmtp" or record["commit"] == commit)
     missing = [(row, side, *how) for row in ROWS if row.part in parts for side, how in commands(row, bundle).items()
-               if side in sides and not records.get((row.name, side), {}).get("result")]
+               if side in sides and not is_known(row, side)]
     missing.sort(key=lambda each: (each[0].name, each[1]) in records)  # what failed before comes last
     for row, side, command, limit in missing:
         if lacks_torchao(command):
@@ -229,7 +240,9 @@ def run(bundle, out, parts):
     print(table(out))
     if cut:
         print("cut short before the call's limit of time: call the same part again")
-    return CUT_SHORT if cut else 0
+        return CUT_SHORT
+    records = read_records(out)
+    return 1 if any((row.name, side) in records and not is_known(row, side) for row, side, _, _ in missing) else 0
 
 
 def listed(part):
@@ -255,6 +268,8 @@ def main():
         parser.error("BUNDLE, OUT and at least one PART are needed; --list names the parts")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what is being measured ends too
     bundle, out, *parts = args.words
+    if unknown := set(os.environ.get("GPU_SIDES", "wmtp").split(",")) - {"wmtp", "peer", "floor"}:
+        parser.error(f"GPU_SIDES: no side {', '.join(sorted(unknown))}; there are wmtp, peer, floor")
     if unknown := [part for part in parts if part not in names]:
         parser.error(f"no part {', '.join(unknown)}; there are correct, {', '.join(names)}")
     return run(os.path.abspath(bundle), out, parts)

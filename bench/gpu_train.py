@@ -66,6 +66,8 @@ def main():
     for name, default in dict(batch=2, seq=8192, steps=40, threads=8).items():
         parser.add_argument(f"--{name}", type=int, default=default)
     args = parser.parse_args()
+    if args.steps <= WARM:
+        parser.error(f"--steps {args.steps}: the first {WARM} are left out")
     args.wmtp = args.wmtp.resolve()
     with tempfile.TemporaryDirectory() as folder:
         points = train(args, pathlib.Path(folder))

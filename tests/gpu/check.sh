@@ -225,6 +225,7 @@ if [ $# = 0 ]; then
   for name in "${names[@]}"; do ! mark "$name.failed" || order+=("$name"); done
 fi
 jobs=${GPU_JOBS:-1} together=() last=()
+[ "$jobs" -ge 1 ] || { echo "GPU_JOBS is $jobs, but at least one part runs at a time" >&2; exit 2; }
 for name in "${order[@]}"; do
   if [ "$jobs" -gt 1 ] && [[ $alone != *" $name "* ]]; then together+=("$name"); else last+=("$name"); fi
 done
