@@ -183,7 +183,7 @@ void update(const Trained& state, DType grad, std::int64_t applied_steps, bool b
   adamw(args);
 }
 
-// `split` and `fp32`, and `bf16_moments` kept either way.
+// A master in planes and in one tensor, with fp32 and with bf16 moments.
 void expect_bits_of_one_tensor(std::int64_t size, DType moments, DType grad, c10::Device device) {
   SCOPED_TRACE(device.str() + " " + std::to_string(size) + " " + std::string(name_of(moments)));
   const Trained whole = random_trained(size, moments, device);

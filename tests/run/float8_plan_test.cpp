@@ -58,7 +58,7 @@ TEST(DeviceModels, HavePeaksInFloat8WhereRunsAreNotRefusedIt) {
 
 constexpr std::int64_t kRows = 4, kLength = 2048;
 
-// LLaMA-MTP 6.7B of 4 x 2048 tokens, as the issue has it.
+// LLaMA-MTP 6.7B of 4 x 2048 tokens.
 SpeedRequest seven_b(Float8Recipe float8, model::Recompute recompute = model::Recompute::light) {
   SpeedRequest request;
   request.shape.model = model::preset("llama-mtp-7b");

@@ -21,8 +21,8 @@ std::string loaded_libtorch() {
   return text.substr(from, text.find_first_of(", \n", from) - from);
 }
 
-// Gradients come and go by units of many sizes: in segments of fixed size their gaps add up to a
-// tenth of the memory of a 6.7B run. Whoever has set the allocator's variables is not overruled.
+// Gradients come and go by units of many sizes: in segments of fixed size they leave gaps that
+// nothing else fits. Whoever has set the allocator's variables is not overruled.
 void prefer_expandable_segments() {
   constexpr int kKeepUsersOwn = 0;
   if (!std::getenv("PYTORCH_CUDA_ALLOC_CONF"))

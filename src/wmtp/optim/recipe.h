@@ -1,7 +1,7 @@
 // How the optimizer keeps a trained parameter between steps: the master weight and two moments.
 //   fp32          all in fp32: 12 bytes; the master in two planes (kernels/codes/planes.h) where
 //                 bf16 is computed with: the upper one is, so that no copy of it is needed
-//   bf16_moments  the master as split has it, both moments in bf16, rounded stochastically: 8 bytes
+//   bf16_moments  the master as fp32 has it, both moments in bf16, rounded stochastically: 8 bytes
 //   bf16_sr       all in bf16, rounded stochastically: 6 bytes; in bf16 the master is computed with
 //   int8          as bf16_sr, but the moments of a block's matrices in 8 bits (kernels/
 //                 moment_codes.h): 4.03 bytes

@@ -77,7 +77,9 @@ void add_optimizer_rows(std::vector<Row>& rows) {
       .above(0);
   add(rows, WMTP_KEY(training.optimizer.weight_decay), "Decoupled weight decay").free().at_least(0);
   add(rows, WMTP_KEY(training.optimizer.no_decay), "Parameters left out of weight decay");
-  add(rows, WMTP_KEY(training.optimizer.precision), "How masters and moments are kept").free();
+  add(rows, WMTP_KEY(training.optimizer.precision),
+      "How masters and moments are kept; split = fp32")
+      .free();
   add(rows, WMTP_KEY(training.lr_scheduler.type), "Course of the learning rate after warm-up")
       .free();
   add(rows, WMTP_KEY(training.lr_scheduler.warmup_ratio), "Warm-up as a share of the steps")

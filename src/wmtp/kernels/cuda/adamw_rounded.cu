@@ -34,7 +34,8 @@ __device__ __forceinline__ void update(const CudaAdamW& a, const AdamWFactors& f
     if (a.copy) store_computed<C, N>(a.copy, first, param);
 }
 
-// Arithmetic takes as long as the memory here: the factors are found once for many elements.
+// Draws and roundings are much arithmetic for few bytes: the factors are found once for many
+// elements.
 template <class Master, class G, class C, int N>
 __global__ void __launch_bounds__(kAdamWThreads) adamw_rounded_kernel(const CudaAdamW a) {
   if (*a.apply == 0) return;

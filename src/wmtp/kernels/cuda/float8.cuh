@@ -75,8 +75,7 @@ __device__ __forceinline__ std::uint32_t float8_code(float x) {
 }
 
 // Four neighbours, the first in the lowest byte. GPUs that have float8 products convert two numbers
-// in one instruction, to the bits of float8_code; in integers the conversion takes longer than the
-// memory.
+// in one instruction, to the bits of float8_code, which takes dozens in integers.
 template <Float8Format kFormat>
 __device__ __forceinline__ std::uint32_t float8_word(float x0, float x1, float x2, float x3) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890

@@ -1,8 +1,8 @@
 // What a rank needs, by formula, before anything is allocated: the most of all moments of a step.
 // State and slots are exact (padding included) and stay all along; what comes and goes is counted
 // moment by moment as the model allocates it (memory_moments.h), every token having a target. 10 %
-// slack stands for the allocator. k = bytes of master and moments: 12 in fp32 (fp32, split), 8
-// with bf16 moments, 6 in bf16 (bf16_sr), 4.03 with 8-bit moments (int8).
+// slack stands for the allocator. k = bytes of master and moments: 12 in fp32, 8 with bf16 moments,
+// 6 in bf16 (bf16_sr), 4.03 with 8-bit moments (int8).
 //   FULL_SHARD (k + 4) P / W + 2 c U + 2 q U + (c + q) R;  SHARD_GRAD_OP (k + 4) P / W + c P + 2 q
 //   U + q R; NO_SHARD (k + 4 + c) P, without c where the master or its upper plane is computed
 //   with; HYBRID_SHARD as

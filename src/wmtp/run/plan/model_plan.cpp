@@ -195,8 +195,14 @@ void tell_quantized(const config::Config& config, c10::Device device, const Mode
         "NF4 has never run on a GPU: its kernel was held to the CPU's bits by emulation only");
 }
 
-void tell_recipe(optim::Recipe recipe, c10::Device device) {
-  if (!device.is_cuda() || optim::has_run_on_gpu(recipe)) return;
+void tell_recipe(const training::AssembleOptions& assemble, c10::Device device) {
+  if (!device.is_cuda()) return;
+  if (training::parallel_of(assemble).splits(/*full_precision=*/false))
+    log::info("train",
+              "masters lie in two planes of 16 bits: no run of that on a GPU is on record, its "
+              "kernels were held to the CPU's bits by emulation");
+  const optim::Recipe recipe = assemble.adamw.recipe;
+  if (optim::has_run_on_gpu(recipe)) return;
   log::info("train",
             "training.optimizer.precision: {} has never run on a GPU: its kernels were held to the "
             "CPU's numbers by emulation only",
@@ -269,10 +275,11 @@ ModelPlan plan_model(const config::Config& config, const RunContext& context,
   plan.stored_nf4 = source.stored_nf4;
   plan.frozen = opened.frozen;
   if (context.rank == 0) tell_quantized(config, context.device, plan);
-  if (context.rank == 0) tell_recipe(assemble.adamw.recipe, context.device);
+  if (context.rank == 0) tell_recipe(assemble, context.device);
   if (context.rank == 0) tell_float8(config.training.float8);
   if (context.rank == 0) tell_attention(config.runtime.attention, context.device);
-  check_gemm_choice(config.runtime.gemm_choice, "runtime.gemm_choice:", context.device);
+  check_gemm_choice(config.runtime.gemm_choice, "runtime.gemm_choice:", context.device,
+                    assemble.parallel.param_dtype);
   if (context.rank == 0) tell_gemm_choice(config.runtime.gemm_choice);
   assemble.step.cuda_graphs = wants_cuda_graphs(config.runtime);
   check_cuda_graphs("runtime.cuda_graphs: on",
