@@ -246,8 +246,8 @@ class GpuChecks(WithPrograms):
     def test_what_passed_is_not_run_again_and_what_failed_comes_last(self):
         done = self.check("k_nf4", "k_amax", "k_packed", FAULT="Nf4OnGpu")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
-        self.assertIn("FAILED   k_nf4 (exit 1, 0 s)", done.stdout)
-        self.assertIn("ok       k_amax (0 s, 1 passed)", done.stdout)
+        self.assertRegex(done.stdout, r"FAILED   k_nf4 \(exit 1, \d+ s\)")
+        self.assertRegex(done.stdout, r"ok       k_amax \(\d+ s, 1 passed\)")
         self.assertIn("NOT RUN  shapes", done.stdout)
         self.calls.unlink()
         done = self.check()
@@ -292,14 +292,14 @@ class GpuChecks(WithPrograms):
         for jobs in "12":
             done = self.check("parity", SLOW="parity", GPU_DEADLINE=str(int(time.time()) + 19), GPU_LEAST="2", GPU_JOBS=jobs)
             self.assertEqual(done.returncode, 75, done.stdout)
-            self.assertRegex(done.stdout, r"NOT RUN  parity \(cut short after \d s\)")
+            self.assertRegex(done.stdout, r"NOT RUN  parity \(cut short after \d+ s\)")
 
     def test_parts_run_at_once_and_what_measures_runs_alone(self):
         done = self.check("bench_kernels_bf16", "k_nf4", "k_amax", "k_packed", GPU_JOBS="3", MEET="3", FAULT="ProducedAmaxOnGpu")
         calls = [line for line in self.calls.read_text().splitlines() if "gtest_filter" in line or "kernels" in line]
         self.assertIn("bench", calls[-1])  # though it is named first
         self.assertIn("ok       bench_kernels_bf16", done.stdout)
-        self.assertRegex(done.stdout, r"FAILED   k_amax \(exit 1, \d s\)\n  \| threads: \d+\n  \| a.cpp:7: Failure\n")
+        self.assertRegex(done.stdout, r"FAILED   k_amax \(exit 1, \d+ s\)\n  \| threads: \d+\n  \| a.cpp:7: Failure\n")
         threads = str(max(os.cpu_count() // 3, 1))
         self.assertIn(f"threads: {threads}\n", (self.out / "k_nf4.log").read_text())
         self.assertIn("threads: None\n", (self.out / "bench_kernels_bf16.log").read_text())

@@ -19,7 +19,7 @@ using kernels::gpu::MeasuredProduct;
 constexpr std::size_t kHexDigits = 16;  // of one number of an algorithm
 constexpr std::string_view kLibrarys = "library";
 
-std::string text_of(const std::optional<ProductAlgorithm>& algorithm) {
+std::string noted(const std::optional<ProductAlgorithm>& algorithm) {
   if (!algorithm) return std::string(kLibrarys);
   std::string text;
   for (const std::uint64_t number : *algorithm) text += fmt::format("{:016x}", number);
@@ -97,7 +97,7 @@ void MeasuredProducts::keep() {
   if (!on_ || !writes_ || kernels::gpu::num_measured_products() == num_kept_) return;
   Json products = Json::object();
   for (const MeasuredProduct& one : kernels::gpu::measured_products())
-    products[one.product] = text_of(one.algorithm);
+    products[one.product] = noted(one.algorithm);
   num_kept_ = products.size();
   const Json all{{"gpu", gpu_}, {"library", library_}, {"products", std::move(products)}};
   try {
