@@ -235,7 +235,7 @@ training::DeviceBatch StageRun::upload(std::span<const StageSample> samples, boo
   options.num_heads = static_cast<int>(heads);
   options.inv_freq_F = model_->inv_freq();
   options.shape = setup_.shape;
-  if (learns) options.dropout = models::DropoutKey{11, steps_done_};
+  if (learns) options.dropout = models::DropoutKey{11, steps_done_, model_->dropout_sites()};
   return training::upload_batch(host, options);
 }
 
