@@ -173,6 +173,7 @@ training::AssembleOptions StageRun::assemble_options() {
   }
   options.objective = [this](const training::ModelParts& parts) { return objective(parts); };
   options.transformer.lora = setup_.lora;
+  options.transformer.recompute = setup_.recompute;
   options.transformer.float8 = setup_.float8;
   options.parallel.strategy = setup_.strategy;
   options.parallel.device = setup_.device;
