@@ -54,6 +54,7 @@ def test_a_resumed_run_has_the_same_bits(runs):
     ("micro-batches", {"training__gradient_accumulation_steps": 2, "training__batch_size": 1}),
     ("padded-rows", {"dataset__packing": False, "dataset__pack_multiple": None, "dataset__pad_to": "max_length"}),
     ("adapters", {"training__use_lora": True, "training__lora": {"rank": 4, "dropout": 0}, "models__policy__dtype": "bf16"}),
+    ("dropout", {"training__use_lora": True, "training__lora": {"rank": 4, "dropout": 0.2}, "models__policy__dtype": "bf16"}),
     ("cudnn", {"runtime__attention": "cudnn"}),
     ("fp32", {"distributed__fsdp__param_dtype": "fp32"}),
     ("recomputed", {"distributed__fsdp__activation_checkpointing": "block", "training__optimizer__precision": "bf16_sr"}),
@@ -84,7 +85,6 @@ def test_what_cannot_be_recorded_runs_plainly(runs):
     ("with cpu_offload, but", 1, {"distributed__fsdp__cpu_offload": True}),
     ("with fp16, but its loss scale", 1, {"distributed__fsdp__param_dtype": "fp16"}),
     ("with frozen weights in fp32 and compute in bf16, but", 1, {"training__use_lora": True}),
-    ("with LoRA dropout 0.2, but", 1, {"training__use_lora": True, "models__policy__dtype": "bf16"}),
     ("with float8, but", 1, {"training__float8": "tensorwise", "distributed__fsdp__param_dtype": "bf16"}),
 ])
 def test_what_no_graph_can_hold_is_refused(runs, fact, ranks, changes):

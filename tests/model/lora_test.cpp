@@ -295,6 +295,17 @@ TEST(LoraDropout, MaskDependsOnStepSampleAndSeed) {
     EXPECT_NE(ModelRun(*other, at::kDouble, Recompute::none).loss(), loss);
 }
 
+TEST(LoraDropout, EveryAdapterIsASite) {
+  LoraConfig lora = lora_of({"q_proj", "down_proj"}, LoraScope::heads);
+  EXPECT_TRUE(dropout_sites(cases()[0].config, lora).empty());
+  lora.dropout = 0.4;
+  EXPECT_EQ(dropout_sites(cases()[0].config, lora),
+            (std::vector<std::string>{
+                "model.layers.1.self_attn.q_proj", "model.layers.1.mlp.down_proj",
+                "model.extra_heads.0.self_attn.q_proj", "model.extra_heads.0.mlp.down_proj",
+                "model.extra_heads.1.self_attn.q_proj", "model.extra_heads.1.mlp.down_proj"}));
+}
+
 TEST(LoraDropout, ZeroAndEvaluationAreOff) {
   const ModelConfig config = cases()[0].config;
   const Problem zero = with_dropout(config, 0);

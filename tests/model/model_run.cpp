@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "wmtp/core/rng.h"
+#include "wmtp/model/dropout_mask.h"
 #include "wmtp/model/init_weights.h"
 #include "wmtp/model/weight_names.h"
 
@@ -149,12 +150,16 @@ model::Batch ModelRun::make_batch() const {
   for (std::size_t head = 0; head < input.rows.size(); ++head)
     batch.heads.push_back(
         {at::tensor(input.rows[head], at::kInt), at::tensor(input.targets[head], at::kInt)});
-  if (problem_.dropout)
-    batch.dropout = {.seed = problem_.dropout->seed,
-                     .step = problem_.dropout->step,
-                     .sample_ids = problem_.dropout->sample_ids,
-                     .document_N = at::tensor(documents, at::kInt),
-                     .position_N = at::tensor(positions, at::kInt)};
+  if (!problem_.dropout) return batch;
+  const auto& [seed, step, sample_ids] = *problem_.dropout;
+  const std::vector<std::string> sites = model::dropout_sites(problem_.config, *problem_.lora);
+  if (sites.empty()) return batch;
+  batch.dropout = {.seed = seed,
+                   .sites = sites,
+                   .streams_SD = model::dropout_streams(
+                       sites, step, sample_ids, std::ssize(sample_ids), c10::Device(c10::kCPU)),
+                   .document_N = at::tensor(documents, at::kInt),
+                   .position_N = at::tensor(positions, at::kInt)};
   return batch;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "support/expect_error.h"
+#include "wmtp/core/rng.h"
 
 namespace wmtp::models {
 namespace {
@@ -21,6 +22,12 @@ std::vector<std::int32_t> values(const Tensor& ints) {
   return {ints.data_ptr<std::int32_t>(), ints.data_ptr<std::int32_t>() + ints.numel()};
 }
 
+std::vector<std::uint64_t> streams(const model::Batch& batch) {
+  const Tensor& streams_SD = batch.dropout->streams_SD;
+  const auto* first = streams_SD.data_ptr<std::int64_t>();
+  return {first, first + streams_SD.numel()};
+}
+
 TEST(Upload, EvaluationHasNoDropout) {
   const Rows rows;
   const model::Batch batch = upload_tokens(rows.view(), 2, at::ones({4}));
@@ -32,13 +39,21 @@ TEST(Upload, EvaluationHasNoDropout) {
 // Places are counted inside the document, whatever its positions begin with.
 TEST(Upload, DropoutIsKeyedBySampleAndPlace) {
   const Rows rows;
-  const model::Batch batch = upload_tokens(rows.view(), 1, at::ones({4}), DropoutKey{9, 12});
+  const std::vector<std::string> sites{"b", "a"};
+  const model::Batch batch = upload_tokens(rows.view(), 1, at::ones({4}), DropoutKey{9, 12, sites});
   ASSERT_TRUE(batch.dropout);
   EXPECT_EQ(batch.dropout->seed, 9u);
-  EXPECT_EQ(batch.dropout->step, 12);
-  EXPECT_EQ(batch.dropout->sample_ids, rows.samples);
+  EXPECT_EQ(batch.dropout->sites, sites);
+  EXPECT_EQ(streams(batch),
+            (std::vector<std::uint64_t>{
+                stream_id("dropout/b/12/70"), stream_id("dropout/b/12/1099511627776"),
+                stream_id("dropout/a/12/70"), stream_id("dropout/a/12/1099511627776")}));
   EXPECT_EQ(values(batch.dropout->document_N), (std::vector<std::int32_t>{0, 0, 0, 1, 1}));
   EXPECT_EQ(values(batch.dropout->position_N), (std::vector<std::int32_t>{0, 1, 2, 0, 1}));
+}
+
+TEST(Upload, AModelWithoutDropoutHasNoPlacesOfIt) {
+  EXPECT_FALSE(upload_tokens(Rows().view(), 1, at::ones({4}), DropoutKey{9, 12}).dropout);
 }
 
 // 200 tokens in three documents, of which the first fifty of each are no targets.
@@ -98,11 +113,27 @@ TEST(Upload, MoreRowsThanTokensThereAreNone) {
   EXPECT_EQ(batch.heads[1].present_M.sum().item<float>(), 1);
 }
 
+// As many streams as documents, with those that only fill up.
+TEST(Upload, RoundedShapesHaveStreamsOfRoundedDocuments) {
+  LongRows rows;
+  const std::vector<std::uint64_t> samples{1, 2, 3};
+  const std::vector<std::string> sites{"b", "a"};
+  const model::Batch batch =
+      upload_tokens({rows.tokens, rows.positions, rows.doc_start, rows.mask, samples}, 1,
+                    at::ones({4}), DropoutKey{9, 12, sites}, BatchShape::rounded);
+  EXPECT_EQ(batch.documents.start.size(), 5);
+  EXPECT_EQ(streams(batch), (std::vector<std::uint64_t>{
+                                stream_id("dropout/b/12/1"), stream_id("dropout/b/12/2"),
+                                stream_id("dropout/b/12/3"), 0, stream_id("dropout/a/12/1"),
+                                stream_id("dropout/a/12/2"), stream_id("dropout/a/12/3"), 0}));
+}
+
 TEST(Upload, DropoutNeedsEverySample) {
   Rows rows;
   rows.samples.pop_back();
-  EXPECT_WMTP_ERROR(upload_tokens(rows.view(), 1, at::ones({4}), DropoutKey{}), ErrorKind::internal,
-                    "sample id");
+  const std::vector<std::string> sites{"a"};
+  EXPECT_WMTP_ERROR(upload_tokens(rows.view(), 1, at::ones({4}), DropoutKey{.sites = sites}),
+                    ErrorKind::internal, "sample id");
 }
 
 std::vector<std::int64_t> targets(const std::vector<std::int32_t>& doc_start,

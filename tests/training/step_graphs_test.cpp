@@ -36,8 +36,9 @@ class StepGraphsOnGpu : public ::testing::Test {
     gather_ = comm::make_single("gather", kGpu);
     reduce_ = comm::make_single("reduce", kGpu);
   }
-  std::unique_ptr<StageRun> make_run(bool cuda_graphs, int batch_size = 8) {
-    StageSetup setup{.batch_size = batch_size, .device = kGpu, .shape = BatchShape::rounded};
+  std::unique_ptr<StageRun> make_run(bool cuda_graphs, StageSetup setup = {}) {
+    setup.device = kGpu;
+    setup.shape = BatchShape::rounded;
     setup.cuda_graphs = cuda_graphs;
     setup.bf16 = true;
     return std::make_unique<StageRun>(setup, parallel::Groups{gather_.get(), reduce_.get()});
@@ -66,7 +67,8 @@ void expect_equal(StageRun& found, StageRun& expected) {
 TEST_F(StepGraphsOnGpu, HaveTheBitsOfPlainSteps) {
   for (const int batch_size : {8, 3}) {  // one micro-batch, three
     SCOPED_TRACE(batch_size);
-    const auto graphs = make_run(true, batch_size), plain = make_run(false, batch_size);
+    const StageSetup setup{.batch_size = batch_size};
+    const auto graphs = make_run(true, setup), plain = make_run(false, setup);
     const std::vector<StageSample> samples = random_samples(8, 5);
     for (std::int32_t step = 0; step < 6; ++step) {
       const auto shifted = batch_size == 8 ? changed(samples, step) : samples;
@@ -78,6 +80,26 @@ TEST_F(StepGraphsOnGpu, HaveTheBitsOfPlainSteps) {
     const GraphHits& hits = graphs->model().step().graphs()->hits();
     EXPECT_EQ(hits.hits, 4);
     EXPECT_EQ(hits.num_recorded, 1);
+  }
+}
+
+// A mask follows from the step and the sample: the number of neither is a graph's own.
+TEST_F(StepGraphsOnGpu, DrawTheMasksOfPlainSteps) {
+  StageSetup setup;
+  setup.lora.emplace();
+  setup.lora->targets = {"q_proj", "o_proj", "up_proj", "down_proj"};
+  setup.lora->dropout = 0.25;
+  for (const auto recompute : {model::Recompute::none, model::Recompute::block}) {
+    SCOPED_TRACE(static_cast<int>(recompute));
+    setup.recompute = recompute;
+    const auto graphs = make_run(true, setup), plain = make_run(false, setup);
+    const std::vector<StageSample> samples = random_samples(8, 5);
+    for (std::int32_t step = 0; step < 6; ++step) {
+      const auto shifted = changed(samples, step);
+      EXPECT_EQ(graphs->step(shifted).loss, plain->step(shifted).loss) << step;
+      expect_equal(*graphs, *plain);
+    }
+    EXPECT_EQ(graphs->model().step().graphs()->hits().hits, 4);
   }
 }
 
@@ -110,7 +132,7 @@ TEST_F(StepGraphsOnGpu, AreReplayedWithoutAWaitOfTheHost) {
 
 // One shape more than there are graphs: the first one's is dropped for the last one's.
 TEST_F(StepGraphsOnGpu, GiveWayToThoseThatWereNeededLater) {
-  const auto run = make_run(true, 20);
+  const auto run = make_run(true, {.batch_size = 20});
   const auto step = [&](std::size_t num_samples) {
     std::vector<StageSample> samples = random_samples(StepGraphs::kMostGraphs + 1, 5);
     samples.resize(num_samples);

@@ -2,6 +2,7 @@
 // (padded rows are documents too), M_k of them with a target for head k.
 #pragma once
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "wmtp/kernels/attention.h"
@@ -20,12 +21,13 @@ struct HeadTargets {
   std::int64_t count() const { return rows_M.size(0); }
 };
 
-// Who the tokens belong to: what dropout masks are keyed by.
+// What dropout masks are drawn from (kernels/dropout.h), for all S sites of a model. What changes
+// from step to step are numbers of the device.
 struct Dropout {
   std::uint64_t seed = 0;
-  std::int64_t step = 0;
-  std::vector<std::uint64_t> sample_ids;  // one per document
-  Tensor document_N, position_N;          // int32
+  std::vector<std::string> sites;  // their names, in the order of the streams
+  Tensor streams_SD;               // int64
+  Tensor document_N, position_N;   // int32
 };
 
 struct Batch {
@@ -33,7 +35,7 @@ struct Batch {
   kernels::Documents documents;
   kernels::RopeTable rope;
   std::vector<HeadTargets> heads;  // one per prediction head; may be empty for value-only passes
-  std::optional<Dropout> dropout = {};  // absent: evaluation
+  std::optional<Dropout> dropout = {};  // absent: evaluation, or a model without dropout
   std::int64_t num_tokens() const { return tokens_N.size(0); }
 };
 

@@ -1,13 +1,23 @@
-// The mask of one dropout site in one step, for all documents of a batch.
+// The masks of a micro-batch's dropout sites, for all of its documents.
 #pragma once
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "wmtp/kernels/dropout.h"
 #include "wmtp/model/batch.h"
 
 namespace wmtp::model {
 
-// `site`: a module's name. `rows_M`: the rows that reach it; undefined: all.
+// STREAM. Dropout::streams_SD: a stream follows from site, step and sample. D may be more than
+// there are samples: what stands for documents without a token is read by nobody.
+Tensor dropout_streams(std::span<const std::string> sites, std::int64_t step,
+                       std::span<const std::uint64_t> sample_ids, std::int64_t num_documents,
+                       c10::Device device);
+
+// `rows_M`: the rows that reach the site; undefined: all. Error internal for a site that the batch
+// has no streams of.
 kernels::DropoutMask draw_mask(const Dropout& dropout, double p, std::string_view site,
                                const Tensor& rows_M = {});
 

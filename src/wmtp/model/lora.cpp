@@ -131,4 +131,15 @@ std::int64_t lora_parameters(const ModelConfig& config, const LoraConfig& lora) 
   return sum;
 }
 
+std::vector<std::string> dropout_sites(const ModelConfig& config, const LoraConfig& lora) {
+  constexpr std::string_view kEnd = ".lora_A.weight";
+  std::vector<std::string> sites;
+  if (lora.dropout <= 0) return sites;
+  for (const layout::UnitSpec& unit : lora_units(config, lora))
+    for (const layout::ParamSpec& param : unit.params)
+      if (param.name.ends_with(kEnd))
+        sites.push_back(param.name.substr(0, param.name.size() - kEnd.size()));
+  return sites;
+}
+
 }  // namespace wmtp::model

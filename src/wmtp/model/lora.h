@@ -57,5 +57,8 @@ LoraRole lora_role(const ModelConfig& config, const LoraConfig& lora, std::size_
 // contiguous matrix.
 std::vector<layout::UnitSpec> lora_units(const ModelConfig& config, const LoraConfig& lora);
 std::int64_t lora_parameters(const ModelConfig& config, const LoraConfig& lora);
+// The modules whose adapters draw a mask of their input: all that have one, or none without
+// dropout.
+std::vector<std::string> dropout_sites(const ModelConfig& config, const LoraConfig& lora);
 
 }  // namespace wmtp::model

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "wmtp/core/error.h"
+#include "wmtp/model/dropout_mask.h"
 #include "wmtp/tensor/copy_to_device.h"
 
 namespace wmtp::models {
@@ -19,7 +20,8 @@ void for_each_target(const TokenView& view, std::int32_t head, Visit visit) {
 }
 
 // A token's place is counted from its document's start: positions may begin anywhere.
-model::Dropout dropout_of(const TokenView& view, const DropoutKey& key, c10::Device device) {
+model::Dropout dropout_of(const TokenView& view, const DropoutKey& key, std::int64_t num_documents,
+                          c10::Device device) {
   WMTP_CHECK(view.sample_ids.size() + 1 == view.doc_start.size(),
              "dropout needs the sample id of every document");
   std::vector<std::int32_t> document(view.tokens.size()), place(view.tokens.size());
@@ -29,8 +31,9 @@ model::Dropout dropout_of(const TokenView& view, const DropoutKey& key, c10::Dev
       place[static_cast<std::size_t>(i)] = i - view.doc_start[d];
     }
   return {.seed = key.seed,
-          .step = key.step,
-          .sample_ids = {view.sample_ids.begin(), view.sample_ids.end()},
+          .sites = {key.sites.begin(), key.sites.end()},
+          .streams_SD =
+              model::dropout_streams(key.sites, key.step, view.sample_ids, num_documents, device),
           .document_N = copy_to_device<std::int32_t>(document, device),
           .position_N = copy_to_device<std::int32_t>(place, device)};
 }
@@ -104,7 +107,8 @@ model::Batch upload_tokens(const TokenView& view, int num_heads, const Tensor& i
                         : kernels::make_documents(std::move(start), device);
   batch.rope =
       kernels::rope_table(copy_to_device<std::int32_t>(view.positions, device), inv_freq_F);
-  if (dropout) batch.dropout = dropout_of(view, *dropout, device);
+  if (dropout && !dropout->sites.empty())
+    batch.dropout = dropout_of(view, *dropout, std::ssize(batch.documents.start) - 1, device);
   const std::vector<std::int64_t> counts = count_targets(view, num_heads);
   for (int head = 1; head <= num_heads; ++head) {
     HeadRows rows = rows_of(view, head);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "wmtp/model/batch.h"
@@ -23,6 +24,7 @@ struct TokenView {
 struct DropoutKey {
   std::uint64_t seed = 0;
   std::int64_t step = 0;
+  std::span<const std::string> sites = {};  // BORROWS: names of all that draw one
 };
 
 // Head k (from 1) has a target at row i iff i + k lies in the same document and is masked in.
@@ -34,7 +36,7 @@ std::vector<std::int64_t> count_targets(const TokenView& view, int num_heads);
 enum class BatchShape { exact, rounded };
 
 // `inv_freq_F`: fp32 (fp64) on the device. No head targets for num_heads = 0. `dropout` absent:
-// evaluation; given: REQUIRES a sample id for every document.
+// evaluation; with sites: REQUIRES a sample id for every document.
 model::Batch upload_tokens(const TokenView& view, int num_heads, const Tensor& inv_freq_F,
                            const std::optional<DropoutKey>& dropout = {},
                            BatchShape shape = BatchShape::exact);

@@ -120,8 +120,9 @@ RunFacts Trainer::facts() const {
 StepReader Trainer::reader_at(const data::Cursor& cursor) const {
   return StepReader(data_.train_loader(cursor),
                     {static_cast<int>(plan_.assemble.model.n_future), model_->inv_freq(),
-                     static_cast<std::uint64_t>(config_.runtime.seed), signals_.train(),
-                     plan_.assemble.step.batch_shape()});
+                     models::DropoutKey{.seed = static_cast<std::uint64_t>(config_.runtime.seed),
+                                        .sites = model_->dropout_sites()},
+                     signals_.train(), plan_.assemble.step.batch_shape()});
 }
 
 std::uint64_t Trainer::run_samples() const {

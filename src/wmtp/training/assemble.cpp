@@ -1,6 +1,8 @@
 #include "wmtp/training/assemble.h"
 
+#include <algorithm>
 #include <exception>
+#include <iterator>
 
 #include "wmtp/core/log.h"
 #include "wmtp/model/weight_names.h"
@@ -61,6 +63,14 @@ std::unique_ptr<ValuePath> value_path(const AssembleOptions& options, RuntimeAcc
                                      *options.value_head);
 }
 
+std::vector<std::string> sites_of(const AssembleOptions& options, const ValuePath* value) {
+  std::vector<std::string> sites;
+  if (options.transformer.lora)
+    sites = model::dropout_sites(options.model, *options.transformer.lora);
+  if (value) std::ranges::move(value->dropout_sites(), std::back_inserter(sites));
+  return sites;
+}
+
 }  // namespace
 
 std::vector<layout::UnitSpec> trainable_units(const AssembleOptions& options) {
@@ -95,7 +105,8 @@ TrainableModel::TrainableModel(const AssembleOptions& options, const parallel::G
       step_(std::make_unique<Step>(runtime_, *objective_, *optimizer_, *groups.reduce,
                                    step_options_of(options, loss_scale_.get()))),
       inv_freq_F_(models::rope_frequencies(options.model, options.parallel.param_dtype,
-                                           options.parallel.device)) {}
+                                           options.parallel.device)),
+      dropout_sites_(sites_of(options, value_.get())) {}
 
 // Updates may still run on their stream, and the memory they work on goes back to the current one.
 TrainableModel::~TrainableModel() {

@@ -4,6 +4,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "wmtp/model/model_config.h"
 #include "wmtp/model/transformer.h"
@@ -52,6 +55,8 @@ class TrainableModel {
   Step& step() { return *step_; }
   optim::LossScale* loss_scale() { return loss_scale_.get(); }  // null: none
   const Tensor& inv_freq() const { return inv_freq_F_; }  // of the model's RoPE, on the device
+  // Of model and value head: what batches to learn from are uploaded with.
+  std::span<const std::string> dropout_sites() const { return dropout_sites_; }
 
  private:
   parallel::Runtime runtime_;
@@ -63,6 +68,7 @@ class TrainableModel {
   std::unique_ptr<Objective> objective_;
   std::unique_ptr<Step> step_;
   Tensor inv_freq_F_;
+  std::vector<std::string> dropout_sites_;
 };
 
 // The units of the model and of its value head, as the runtime keeps them.

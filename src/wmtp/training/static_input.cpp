@@ -17,11 +17,14 @@ void visit_tensors(Batch& a, const model::Batch& b, const Visit& visit) {
     visit(a.heads[head].targets_M, b.heads[head].targets_M);
     visit(a.heads[head].present_M, b.heads[head].present_M);
   }
+  if (!a.dropout) return;
+  visit(a.dropout->streams_SD, b.dropout->streams_SD);
+  visit(a.dropout->document_N, b.dropout->document_N);
+  visit(a.dropout->position_N, b.dropout->position_N);
 }
 
 DeviceBatch copied(const DeviceBatch& batch) {
   model::Batch copy = batch.model;
-  copy.dropout.reset();
   visit_tensors(copy, batch.model, [](Tensor& to, const Tensor& from) {
     if (from.defined()) to = from.clone();
   });
@@ -37,6 +40,7 @@ ShapeKey shape_key(std::span<const DeviceBatch> batches) {
     key.insert(key.end(), {batch.model.num_tokens(), std::ssize(documents.start),
                            documents.max_length, documents.uniform ? 1 : 0});
     for (const model::HeadTargets& head : batch.model.heads) key.push_back(head.count());
+    key.push_back(batch.model.dropout ? batch.model.dropout->streams_SD.numel() : 0);
   }
   return key;
 }

@@ -37,16 +37,23 @@ ValuePath::Pass ValuePath::forward(const model::TrunkPass& trunk, const model::B
                      .out_ND = pass.normed_ND,
                      .rstd_N = pass.rstd_N});
   std::vector<std::optional<kernels::DropoutMask>> masks;
-  if (batch.dropout && options_.dropout > 0)
-    for (int layer = 0; layer < num_hidden_; ++layer)
-      masks.emplace_back(model::draw_mask(*batch.dropout, options_.dropout,
-                                          fmt::format("value_head.dropout.{}", layer)));
+  if (batch.dropout)
+    for (const std::string& site : dropout_sites())
+      masks.emplace_back(model::draw_mask(*batch.dropout, options_.dropout, site));
   pass.unit = std::make_unique<model::AcquiredUnit>(
       access_, unit_, sink_ ? model::Pass::backward : model::Pass::forward);
   const model::UnitBuffers& weights = pass.unit->buffers();
   pass.head = head_.forward(weights.trained.defined() ? weights.trained : weights.frozen,
                             pass.normed_ND.to(precision), std::move(masks));
   return pass;
+}
+
+std::vector<std::string> ValuePath::dropout_sites() const {
+  std::vector<std::string> sites;
+  if (options_.dropout > 0)
+    for (int layer = 0; layer < num_hidden_; ++layer)
+      sites.push_back(fmt::format("value_head.dropout.{}", layer));
+  return sites;
 }
 
 void ValuePath::backward(model::TrunkPass& trunk, Pass pass, const Tensor& dvalues_N, Reach reach) {

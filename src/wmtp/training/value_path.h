@@ -2,6 +2,8 @@
 // norm's weights, fp32; and the way back. N tokens.
 #pragma once
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "wmtp/model/transformer.h"
 #include "wmtp/model/value_head.h"
@@ -28,6 +30,9 @@ class ValuePath {
     const Tensor& values_N() const { return head.values_N; }
   };
   Pass forward(const model::TrunkPass& trunk, const model::Batch& batch);
+
+  // Where the head draws masks; none without dropout.
+  std::vector<std::string> dropout_sites() const;
 
   enum class Reach { head, trunk };  // how far the gradient goes
   void backward(model::TrunkPass& trunk, Pass pass, const Tensor& dvalues_N, Reach reach);

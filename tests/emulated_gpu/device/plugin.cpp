@@ -42,7 +42,10 @@ GpuInfo device_info(int) {
 class RecordedOnHost final : public RecordedWork {
  public:
   explicit RecordedOnHost(std::function<void()> work) : work_(std::move(work)) {}
-  void replay() override { work_(); }
+  void replay() override {
+    const Replaying replaying;
+    work_();
+  }
 
  private:
   std::function<void()> work_;

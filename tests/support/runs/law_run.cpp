@@ -79,8 +79,9 @@ training::StepResult LawRun::step() {
       input.facts.head_targets[head] += counts[head];
     if (index % world != rank) continue;
     input.num_tokens += static_cast<double>(batch.tokens.size());
-    input.micro_batches.push_back(models::upload_tokens(batch.view(), heads, model_.inv_freq(),
-                                                        models::DropoutKey{11, steps_done_}));
+    input.micro_batches.push_back(
+        models::upload_tokens(batch.view(), heads, model_.inv_freq(),
+                              models::DropoutKey{11, steps_done_, model_.dropout_sites()}));
   }
   ++steps_done_;
   return model_.step().run(input).read();

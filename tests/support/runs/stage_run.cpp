@@ -173,6 +173,7 @@ training::AssembleOptions StageRun::assemble_options() {
   }
   options.objective = [this](const training::ModelParts& parts) { return objective(parts); };
   options.transformer.lora = setup_.lora;
+  options.transformer.recompute = setup_.recompute;
   options.transformer.float8 = setup_.float8;
   options.parallel.strategy = setup_.strategy;
   options.parallel.device = setup_.device;
@@ -235,7 +236,7 @@ training::DeviceBatch StageRun::upload(std::span<const StageSample> samples, boo
   options.num_heads = static_cast<int>(heads);
   options.inv_freq_F = model_->inv_freq();
   options.shape = setup_.shape;
-  if (learns) options.dropout = models::DropoutKey{11, steps_done_};
+  if (learns) options.dropout = models::DropoutKey{11, steps_done_, model_->dropout_sites()};
   return training::upload_batch(host, options);
 }
 

@@ -42,6 +42,7 @@ struct StageSetup {
   int batch_size = 8;        // samples of a micro-batch
   int row_stride = 0;        // 0: packed; else rows padded to so many tokens
   std::uint64_t seed = 3;    // of the weights
+  model::Recompute recompute = model::Recompute::none;
   kernels::Float8Recipe float8 = kernels::Float8Recipe::off;
   c10::Device device = c10::Device(c10::kCPU);
   models::BatchShape shape = models::BatchShape::exact;

@@ -40,7 +40,8 @@ training::DeviceBatch StepReader::upload_batch(data::HostBatch& host, std::int64
   options.num_heads = options_.num_heads;
   options.inv_freq_F = options_.inv_freq_F;
   options.shape = options_.shape;
-  if (options_.dropout_seed) options.dropout = models::DropoutKey{*options_.dropout_seed, step};
+  options.dropout = options_.dropout;
+  if (options.dropout) options.dropout->step = step;
   training::DeviceBatch batch = training::upload_batch(host, options);
   batch.signal_cache = signals.cache;
   batch.signal_rows = data::signal_rows(host);

@@ -27,7 +27,7 @@ class StepReader {
   struct Options {
     int num_heads = 1;
     Tensor inv_freq_F;
-    std::optional<std::uint64_t> dropout_seed;  // none: evaluation
+    std::optional<models::DropoutKey> dropout;  // none: evaluation. Its step is that of the batch
     SignalSource signals = {};
     models::BatchShape shape = models::BatchShape::exact;
   };

@@ -105,8 +105,7 @@ OrderedJson StageScorer::header() const {
 
 StepReader StageScorer::reader(std::unique_ptr<data::Loader> loader,
                                const SignalSource& signals) const {
-  return StepReader(std::move(loader),
-                    {num_heads(), model_->inv_freq(), /*dropout_seed=*/{}, signals});
+  return StepReader(std::move(loader), {num_heads(), model_->inv_freq(), /*dropout=*/{}, signals});
 }
 
 models::ScoreSummary StageScorer::run(const models::WriteLine& write) {

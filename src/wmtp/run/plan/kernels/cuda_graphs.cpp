@@ -35,9 +35,6 @@ std::string why_no_graph(const GraphedRun& run) {
         "with frozen weights in {} and compute in {}, but the host decides when they "
         "are converted",
         name_of(*frozen), name_of(assemble.parallel.param_dtype));
-  if (assemble.transformer.lora && assemble.transformer.lora->dropout > 0)
-    return fmt::format("with LoRA dropout {}, but its masks are drawn by the step's number",
-                       assemble.transformer.lora->dropout);
   return "";
 }
 
