@@ -1,0 +1,15 @@
+#include "emulated_gpu/device/on_twins.h"
+
+#include "emulated_gpu/device/memory.h"
+#include "emulated_gpu/device/streams.h"
+
+namespace wmtp::emulated {
+
+void on_twins(const std::vector<Tensor>& on_gpu, const TwinBody& body) {
+  std::vector<Tensor> twins;
+  for (const Tensor& tensor : on_gpu) twins.push_back(host_twin(tensor));
+  do_all(current_stream());
+  body(twins);
+}
+
+}  // namespace wmtp::emulated
