@@ -5,7 +5,7 @@
 #include <atomic>
 #include <string_view>
 
-#include "wmtp/tensor/tensor.h"
+#include "emulated_gpu/device/recording.h"
 
 namespace wmtp::emulated {
 namespace {
@@ -20,12 +20,17 @@ constexpr std::array<std::string_view, 6> kWaiting{"aten::_local_scalar_dense",
                                                    "aten::_unique2",
                                                    "aten::unique_consecutive"};
 
-// A copy between host and GPU that was not asked to go on beside the host.
-bool is_waiting_copy(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  if (op.schema().name() != "aten::copy_") return false;
+// Between host and GPU; `waits`: one that was not asked to go on beside the host.
+struct Copy {
+  bool between = false, waits = false;
+};
+
+Copy copy_of(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  if (op.schema().name() != "aten::copy_") return {};
   const auto argument = stack.end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size());
   const Tensor &to = argument[0].toTensor(), &from = argument[1].toTensor();
-  return to.device() != from.device() && !argument[2].toBool();
+  const bool between = to.device() != from.device();
+  return {between, between && !argument[2].toBool()};
 }
 
 }  // namespace
@@ -35,9 +40,12 @@ void forbid_host_waits(bool forbidden) {
 }
 
 void check_host_waits(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  if (!forbidden_now) return;
+  const bool recorded = recorder() != nullptr;
+  if (!forbidden_now && !recorded) return;
   const std::string& name = op.schema().name();
-  TORCH_CHECK(!is_waiting_copy(op, stack) && std::ranges::find(kWaiting, name) == kWaiting.end(),
+  const Copy copy = copy_of(op, stack);
+  if (recorded && copy.between) refuse_while_recording("a copy between host and GPU");
+  TORCH_CHECK(!copy.waits && std::ranges::find(kWaiting, name) == kWaiting.end(),
               "the host waits for ", name, ", which is forbidden here");
 }
 

@@ -6,8 +6,11 @@
 namespace wmtp::emulated {
 
 void on_twins(const std::vector<Tensor>& on_gpu, const TwinBody& body) {
+  const bool noted = recorder() != nullptr;
   std::vector<Tensor> twins;
-  for (const Tensor& tensor : on_gpu) twins.push_back(host_twin(tensor));
+  for (const Tensor& tensor : on_gpu)
+    twins.push_back(noted ? recorded_twin(tensor) : host_twin(tensor));
+  if (noted) return give(current_stream(), [body, twins] { body(twins); });
   do_all(current_stream());
   body(twins);
 }
