@@ -1,5 +1,5 @@
-"""Steps replayed as CUDA graphs (runtime.cuda_graphs), on the emulated GPU: its graph does the work again with all that it held
-when it was recorded. What runs plainly instead of being replayed has the same padded batches: the failpoint step.graph."""
+"""Steps replayed as CUDA graphs (runtime.cuda_graphs), on the emulated GPU: its graph is the device's work with the addresses and
+numbers that it had when it was recorded. What runs plainly instead of being replayed has the same padded batches: the failpoint step.graph."""
 import re
 
 import pytest

@@ -8,6 +8,7 @@
 
 #include "emulated_gpu/device/attention_math.h"
 #include "emulated_gpu/device/memory.h"
+#include "emulated_gpu/device/on_twins.h"
 
 namespace wmtp::emulated {
 namespace {
@@ -42,47 +43,72 @@ void check_operands(const Tensor& q, const Tensor& k, const Tensor& v) {
 }
 
 std::vector<std::int64_t> starts(const Tensor& cumulative) {
-  const Tensor host = host_twin(cumulative);
-  TORCH_CHECK(host.scalar_type() == at::kInt, "attention: document starts are not int32");
   std::vector<std::int64_t> result;
-  for (std::int64_t i = 0; i < host.numel(); ++i) result.push_back(host[i].item<std::int32_t>());
+  for (std::int64_t i = 0; i < cumulative.numel(); ++i)
+    result.push_back(cumulative[i].item<std::int32_t>());
   return result;
 }
 
-Packed packed(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& cumulative,
-              double scale) {
-  check_operands(q, k, v);
-  return {host_twin(q), host_twin(k), host_twin(v), starts(cumulative), scale};
-}
-
-// lse_HN: [heads, tokens].
-Forward packed_forward(const Packed& all) {
-  Forward result{at::empty(all.q.sizes(), all.q.options()),
-                 at::empty({all.q.size(1), all.q.size(0)}, at::kFloat)};
+// On the host, as all that is computed.
+void packed_forward(const Packed& all, const Forward& result) {
   for (std::size_t d = 0; d + 1 < all.start.size(); ++d) {
     if (all.start[d] == all.start[d + 1]) continue;
     const Forward one = attend(all.at(d), all.scale);
     write_document(result.out, all.start[d], one.out);
     result.lse.slice(1, all.start[d], all.start[d + 1]).copy_(one.lse);
   }
-  return result;
 }
 
-Heads packed_backward(const Packed& all, const Forward& forward, const Tensor& dout) {
-  Heads grads{at::empty(all.q.sizes(), all.q.options()), at::empty(all.k.sizes(), all.k.options()),
-              at::empty(all.v.sizes(), all.v.options())};
+// lse: [heads, tokens].
+void packed_backward(const Packed& all, const Forward& forward, const Tensor& dout, bool in_order,
+                     const Heads& grads) {
   const std::int64_t heads = all.q.size(1);
   for (std::size_t d = 0; d + 1 < all.start.size(); ++d) {
     const std::int64_t first = all.start[d], last = all.start[d + 1];
     if (first == last) continue;
     const Forward there{document(forward.out, first, last, heads),
                         forward.lse.slice(1, first, last)};
-    const Heads one = attend_backward(all.at(d), there, document(dout, first, last, heads),
-                                      all.scale, at::globalContext().deterministicAlgorithms());
+    const Heads one =
+        attend_backward(all.at(d), there, document(dout, first, last, heads), all.scale, in_order);
     write_document(grads.q, first, one.q);
     write_document(grads.k, first, one.k);
     write_document(grads.v, first, one.v);
   }
+}
+
+// [n, h, e] of each on the GPU.
+Forward documents_forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& start,
+                          double scale) {
+  check_operands(q, k, v);
+  TORCH_CHECK(start.scalar_type() == at::kInt, "attention: document starts are not int32");
+  const Forward result{at::empty(q.sizes(), q.options()),
+                       at::empty({q.size(1), q.size(0)}, q.options().dtype(at::kFloat))};
+  on_twins({q, k, v, start, result.out, result.lse}, [scale](const auto& twins) {
+    packed_forward({twins[0], twins[1], twins[2], starts(twins[3]), scale}, {twins[4], twins[5]});
+  });
+  return result;
+}
+
+Heads empty_heads(const Tensor& q, const Tensor& k, const Tensor& v) {
+  const auto like = [](const Tensor& heads) { return at::empty(heads.sizes(), heads.options()); };
+  return {like(q), like(k), like(v)};
+}
+
+bool in_order() {
+  return at::globalContext().deterministicAlgorithms();
+}
+
+Heads documents_backward(const Heads& operands, const Tensor& start, const Forward& forward,
+                         const Tensor& dout, double scale) {
+  const auto& [q, k, v] = operands;
+  check_operands(q, k, v);
+  const Heads grads = empty_heads(q, k, v);
+  on_twins({q, k, v, start, forward.out, forward.lse, dout, grads.q, grads.k, grads.v},
+           [scale, ordered = in_order()](const auto& twins) {
+             packed_backward({twins[0], twins[1], twins[2], starts(twins[3]), scale},
+                             {twins[4], twins[5]}, twins[6], ordered,
+                             {twins[7], twins[8], twins[9]});
+           });
   return grads;
 }
 
@@ -97,17 +123,16 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> flash_forward(
     const OptionalTensor&) {
   TORCH_CHECK(causal && scale && q.scalar_type() != at::kFloat && q.size(2) <= 256,
               "flash attention: not what the kernel takes");
-  const Forward done = packed_forward(packed(q, k, v, *start_q, *scale));
-  return {adopt(done.out), adopt(done.lse), nothing(), nothing(), nothing()};
+  const Forward done = documents_forward(q, k, v, *start_q, *scale);
+  return {done.out, done.lse, nothing(), nothing(), nothing()};
 }
 
 std::tuple<Tensor, Tensor, Tensor> flash_backward(
     const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& out,
     const Tensor& lse, const Tensor& start_q, const Tensor&, c10::SymInt, c10::SymInt, double, bool,
     const Tensor&, const Tensor&, std::optional<double> scale, OptionalSize, OptionalSize) {
-  const Heads grads = packed_backward(packed(q, k, v, start_q, *scale),
-                                      {host_twin(out), host_twin(lse)}, host_twin(dout));
-  return {adopt(grads.q), adopt(grads.k), adopt(grads.v)};
+  const Heads grads = documents_backward({q, k, v}, start_q, {out, lse}, dout, *scale);
+  return {grads.q, grads.k, grads.v};
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt> efficient_forward(
@@ -116,13 +141,9 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt> efficient_f
     double, std::int64_t, bool, std::optional<double> scale, const OptionalTensor&,
     std::optional<std::int64_t>) {
   const Forward done =
-      packed_forward(packed(q.squeeze(0), k.squeeze(0), v.squeeze(0), *start_q, *scale));
-  return {adopt(done.out.unsqueeze(0)),
-          adopt(done.lse),
-          nothing(),
-          nothing(),
-          max_q.value_or(0),
-          max_k.value_or(0)};
+      documents_forward(q.squeeze(0), k.squeeze(0), v.squeeze(0), *start_q, *scale);
+  return {done.out.unsqueeze(0), done.lse,         nothing(), nothing(),
+          max_q.value_or(0),     max_k.value_or(0)};
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> efficient_backward(
@@ -130,24 +151,26 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> efficient_backward(
     const Tensor& out, const OptionalTensor& start_q, const OptionalTensor&, c10::SymInt,
     c10::SymInt, const Tensor& lse, double, const Tensor&, const Tensor&, std::int64_t, bool,
     std::optional<double> scale, std::optional<std::int64_t>, std::optional<std::int64_t>, bool) {
-  const Heads grads =
-      packed_backward(packed(q.squeeze(0), k.squeeze(0), v.squeeze(0), *start_q, *scale),
-                      {host_twin(out).squeeze(0), host_twin(lse)}, host_twin(dout).squeeze(0));
-  return {adopt(grads.q.unsqueeze(0)), adopt(grads.k.unsqueeze(0)), adopt(grads.v.unsqueeze(0)),
-          nothing()};
+  const Heads grads = documents_backward({q.squeeze(0), k.squeeze(0), v.squeeze(0)}, *start_q,
+                                         {out.squeeze(0), lse}, dout.squeeze(0), *scale);
+  return {grads.q.unsqueeze(0), grads.k.unsqueeze(0), grads.v.unsqueeze(0), nothing()};
 }
 
-// [b, h, l, e] -> [b l, h, e], as documents of one length.
+// [b, h, l, e] -> [b l, h, e], as documents of one length. On the host.
+Tensor tokens(const Tensor& heads) {
+  return heads.transpose(1, 2).flatten(0, 1);
+}
+
 Packed batched(const Tensor& q, const Tensor& k, const Tensor& v, double scale) {
-  check_operands(q, k, v);
-  auto tokens = [](const Tensor& heads) { return host_twin(heads).transpose(1, 2).flatten(0, 1); };
   Packed all{tokens(q), tokens(k), tokens(v), {0}, scale};
   for (std::int64_t b = 0; b < q.size(0); ++b) all.start.push_back(all.start.back() + q.size(2));
   return all;
 }
 
-Tensor as_batch(const Tensor& tokens_NHE, const Tensor& like) {
-  return adopt(tokens_NHE.contiguous()).unflatten(0, {like.size(0), like.size(2)}).transpose(1, 2);
+// On the GPU, where the tokens lie outside of the heads.
+Tensor empty_batch(const Tensor& like) {
+  return at::empty({like.size(0), like.size(2), like.size(1), like.size(3)}, like.options())
+      .transpose(1, 2);
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor>
@@ -155,28 +178,31 @@ cudnn_forward(const Tensor& q, const Tensor& k, const Tensor& v, const OptionalT
               double, bool causal, bool, std::optional<double> scale) {
   TORCH_CHECK(causal && scale && q.size(2) > 1 && q.size(3) <= 128 && q.scalar_type() != at::kFloat,
               "cuDNN attention: not what the kernel takes");
-  const Forward done = packed_forward(batched(q, k, v, *scale));
-  const Tensor lse = done.lse.unflatten(1, {q.size(0), q.size(2)}).transpose(0, 1).contiguous();
-  return {as_batch(done.out, q),
-          adopt(lse.unsqueeze(-1)),
-          Tensor(),
-          Tensor(),
-          q.size(2),
-          k.size(2),
-          nothing(),
-          nothing(),
-          Tensor()};
+  check_operands(q, k, v);
+  const Tensor out = empty_batch(q),
+               lse = at::empty({q.size(0), q.size(1), q.size(2), 1}, q.options().dtype(at::kFloat));
+  on_twins({q, k, v, out, lse}, [scale = *scale](const auto& twins) {
+    const Tensor &q = twins[0], lse_HN = at::empty({q.size(1), q.size(0) * q.size(2)}, at::kFloat);
+    packed_forward(batched(q, twins[1], twins[2], scale), {tokens(twins[3]), lse_HN});
+    twins[4].copy_(lse_HN.unflatten(1, {q.size(0), q.size(2)}).transpose(0, 1).unsqueeze(-1));
+  });
+  return {out, lse, Tensor(), Tensor(), q.size(2), k.size(2), nothing(), nothing(), Tensor()};
 }
 
 std::tuple<Tensor, Tensor, Tensor> cudnn_backward(
     const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& out,
     const Tensor& lse, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
     c10::SymInt, c10::SymInt, double, bool, std::optional<double> scale) {
-  auto tokens = [](const Tensor& heads) { return host_twin(heads).transpose(1, 2).flatten(0, 1); };
-  const Tensor lse_HN = host_twin(lse).squeeze(-1).transpose(0, 1).flatten(1, 2);
-  const Heads grads =
-      packed_backward(batched(q, k, v, *scale), {tokens(out), lse_HN}, tokens(dout));
-  return {as_batch(grads.q, q), as_batch(grads.k, k), as_batch(grads.v, v)};
+  check_operands(q, k, v);
+  const Tensor dq = empty_batch(q), dk = empty_batch(k), dv = empty_batch(v);
+  on_twins({q, k, v, out, lse, dout, dq, dk, dv},
+           [scale = *scale, ordered = in_order()](const auto& twins) {
+             const Tensor lse_HN = twins[4].squeeze(-1).transpose(0, 1).flatten(1, 2);
+             packed_backward(batched(twins[0], twins[1], twins[2], scale),
+                             {tokens(twins[3]), lse_HN}, tokens(twins[5]), ordered,
+                             {tokens(twins[6]), tokens(twins[7]), tokens(twins[8])});
+           });
+  return {dq, dk, dv};
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "emulated_gpu/device/memory.h"
+#include "emulated_gpu/device/recording.h"
 #include "emulated_gpu/device/streams.h"
 
 namespace wmtp::emulated {
@@ -23,9 +24,14 @@ comm::Work on_stream(comm::Work inner) {
   return comm::Work(std::make_unique<StreamWork>(std::move(inner)));
 }
 
-// A collective starts behind what the current stream has been given.
-Tensor given(const Tensor& tensor) {
+// A collective starts behind what the current stream has been given. wmtp records none.
+void start() {
+  refuse_while_recording("a collective");
   do_all(current_stream());
+}
+
+Tensor given(const Tensor& tensor) {
+  start();
   return host_twin(tensor);
 }
 
@@ -51,7 +57,7 @@ class EmulatedNccl final : public comm::Communicator {
     return on_stream(gloo_->broadcast(given(in_out), root));
   }
   comm::Work do_gather(const Tensor& out, const Tensor& in, int root) override {
-    do_all(current_stream());
+    start();
     const std::string_view mine(static_cast<const char*>(in.const_data_ptr()), in.nbytes());
     auto* to = rank() == root ? static_cast<char*>(out.mutable_data_ptr()) : nullptr;
     for (const std::string& bytes : gloo_->gather_bytes(mine, root)) {
@@ -60,11 +66,15 @@ class EmulatedNccl final : public comm::Communicator {
     }
     return {};
   }
-  void do_barrier() override { gloo_->barrier(); }
+  void do_barrier() override {
+    refuse_while_recording("a collective");
+    gloo_->barrier();
+  }
   comm::Work do_send(const Tensor& tensor, int to) override {
     return on_stream(gloo_->send(given(tensor), to));
   }
   comm::Work do_recv(const Tensor& tensor, int from) override {
+    refuse_while_recording("a collective");
     return on_stream(gloo_->recv(host_twin(tensor), from));
   }
 

@@ -5,13 +5,12 @@
 #include <atomic>
 #include <string_view>
 
-#include "wmtp/tensor/tensor.h"
+#include "emulated_gpu/device/recording.h"
 
 namespace wmtp::emulated {
 namespace {
 
 std::atomic<bool> forbidden_now = false;
-thread_local bool replayed_now = false;
 
 // The host has to know their numbers, or how many numbers they return.
 constexpr std::array<std::string_view, 6> kWaiting{"aten::_local_scalar_dense",
@@ -21,20 +20,17 @@ constexpr std::array<std::string_view, 6> kWaiting{"aten::_local_scalar_dense",
                                                    "aten::_unique2",
                                                    "aten::unique_consecutive"};
 
-const c10::IValue& argument(const c10::OperatorHandle& op, const torch::jit::Stack& stack,
-                            std::size_t index) {
-  return stack[stack.size() - op.schema().arguments().size() + index];
-}
+// Between host and GPU; `waits`: one that was not asked to go on beside the host.
+struct Copy {
+  bool between = false, waits = false;
+};
 
-// A copy between host and GPU.
-bool is_crossing_copy(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  return op.schema().name() == "aten::copy_" &&
-         argument(op, stack, 0).toTensor().device() != argument(op, stack, 1).toTensor().device();
-}
-
-// One that was not asked to go on beside the host.
-bool is_waiting_copy(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  return is_crossing_copy(op, stack) && !argument(op, stack, 2).toBool();
+Copy copy_of(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  if (op.schema().name() != "aten::copy_") return {};
+  const auto argument = stack.end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size());
+  const Tensor &to = argument[0].toTensor(), &from = argument[1].toTensor();
+  const bool between = to.device() != from.device();
+  return {between, between && !argument[2].toBool()};
 }
 
 }  // namespace
@@ -43,19 +39,13 @@ void forbid_host_waits(bool forbidden) {
   forbidden_now = forbidden;
 }
 
-Replaying::Replaying() {
-  replayed_now = true;
-}
-Replaying::~Replaying() {
-  replayed_now = false;
-}
-
 void check_host_waits(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  TORCH_CHECK(!replayed_now || !is_crossing_copy(op, stack),
-              "a graph would copy from where something of the host lay when it was recorded");
-  if (!forbidden_now) return;
+  const bool recorded = recorder() != nullptr;
+  if (!forbidden_now && !recorded) return;
   const std::string& name = op.schema().name();
-  TORCH_CHECK(!is_waiting_copy(op, stack) && std::ranges::find(kWaiting, name) == kWaiting.end(),
+  const Copy copy = copy_of(op, stack);
+  if (recorded && copy.between) refuse_while_recording("a copy between host and GPU");
+  TORCH_CHECK(!copy.waits && std::ranges::find(kWaiting, name) == kWaiting.end(),
               "the host waits for ", name, ", which is forbidden here");
 }
 

@@ -5,14 +5,9 @@
 namespace wmtp::emulated {
 
 void forbid_host_waits(bool forbidden);
-// While it lives, a copy of its thread between host and GPU is an error: a graph's would read the
-// host's memory as it lay when the graph was recorded.
-struct Replaying {
-  Replaying();
-  ~Replaying();
-};
 // An operator that waits, with its arguments at the end of the stack, is an error while waits are
-// forbidden.
+// forbidden or work is recorded. A recording refuses every copy between host and GPU: at a replay
+// what lies in that host memory is another's.
 void check_host_waits(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
 }  // namespace wmtp::emulated

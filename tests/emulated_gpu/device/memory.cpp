@@ -1,5 +1,4 @@
 #include "emulated_gpu/device/memory.h"
-#include "emulated_gpu/device/streams.h"
 
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/Storage.h>
@@ -8,6 +7,10 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <set>
+
+#include "emulated_gpu/device/recording.h"
+#include "emulated_gpu/device/streams.h"
 
 namespace wmtp::emulated {
 
@@ -15,11 +18,23 @@ void poison(void* data, std::size_t bytes) {
   if (bytes > 0) std::memset(data, 0xff, bytes);
 }
 
+void poison(const Memory& memory) {
+  if (memory->use_count() == 1) poison(memory->mutable_data(), memory->nbytes());
+}
+
 namespace {
+
+// What keeps the bytes alive behind another device's name.
+struct Keeper {
+  Memory memory;
+  cudaStream_t stream = current_stream();
+  std::uint64_t recording = current_recording();  // which took it; 0: none
+};
 
 struct Figures {
   std::mutex mutex;
   std::int64_t held = 0, peak = 0;
+  std::set<const Keeper*> keepers;  // of the GPU's memory; twins are not counted
 };
 
 // Never destroyed: tensors with static lifetime give their memory back at the end.
@@ -29,63 +44,72 @@ Figures& figures() {
 }
 
 // The real allocator hands out multiples of 512 bytes.
-std::int64_t counted(std::size_t bytes) {
-  return static_cast<std::int64_t>((bytes + 511) / 512 * 512);
+std::int64_t counted(const Keeper& keeper) {
+  return static_cast<std::int64_t>((keeper.memory->nbytes() + 511) / 512 * 512);
 }
 
-void count(std::int64_t bytes) {
+void count(const Keeper& keeper) {
   const std::lock_guard lock(figures().mutex);
-  figures().held += bytes;
+  figures().held += counted(keeper);
   figures().peak = std::max(figures().peak, figures().held);
+  figures().keepers.insert(&keeper);
 }
 
-// What keeps the bytes alive behind another device's name: one of the two.
-struct Keeper {
-  c10::Storage storage;
-  c10::DataPtr data;
-  std::size_t gpu_bytes = 0;  // 0: a twin's, which nobody counts
-  cudaStream_t stream = current_stream();
-};
-
-// Whoever reads it from now on has missed a wait.
-void forget(Keeper* kept) {
-  if (kept->data)
-    poison(kept->data.get(), kept->gpu_bytes);
-  else if (kept->storage.use_count() == 1)
-    poison(kept->storage.mutable_data(), kept->gpu_bytes);
-  delete kept;
+bool uncount(const Keeper& keeper) {
+  const std::lock_guard lock(figures().mutex);
+  if (figures().keepers.erase(&keeper) == 0) return false;
+  figures().held -= counted(keeper);
+  return true;
 }
 
 // As the real allocator does it: memory is free for others when the stream that took it has come to
-// this point, and no other stream is asked.
-void release(void* keeper) {
-  auto* const kept = static_cast<Keeper*>(keeper);
-  if (kept->gpu_bytes == 0) return delete kept;
-  count(-counted(kept->gpu_bytes));
-  give(kept->stream, [kept] { forget(kept); });
+// this point, and no other stream is asked. What a recording took is its own, and free for the rest
+// of its work, or behind the replays so far; what it gives back of older memory is free at once,
+// whatever it noted before.
+void release(void* context) {
+  const std::unique_ptr<Keeper> keeper(static_cast<Keeper*>(context));
+  if (!uncount(*keeper)) return;
+  Recording* const recording = Recording::current();
+  if (recording == nullptr)
+    return give(keeper->recording == 0 ? keeper->stream : current_stream(),
+                [memory = keeper->memory] { poison(memory); });
+  recording->keep(keeper->memory);
+  if (keeper->recording == recording->number())
+    recording->note_release(keeper->memory);
+  else
+    poison(keeper->memory);
+}
+
+c10::DataPtr renamed(Memory memory, c10::Device device) {
+  void* const data = const_cast<void*>(memory->data());
+  auto* const keeper = new Keeper{std::move(memory)};
+  if (device.is_cuda()) count(*keeper);
+  return {data, keeper, &release, device};
 }
 
 // For memory that a tensor of the GPU gets a second time.
 class GpuAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
-    auto* const keeper = new Keeper{{}, c10::GetCPUAllocator()->allocate(bytes), bytes};
-    count(counted(bytes));
-    void* const data = keeper->data.get();
-    poison(data, bytes);
-    return {data, keeper, &release, gpu()};
+    const auto memory = std::make_shared<c10::Storage>(
+        c10::Storage::use_byte_size_t{}, bytes, c10::GetCPUAllocator()->allocate(bytes), nullptr);
+    poison(memory);
+    if (recorder() != nullptr) give(current_stream(), [memory] { poison(memory); });
+    return renamed(memory, gpu());
   }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
     std::memcpy(to, from, bytes);
   }
 };
 
-c10::Storage renamed(const c10::Storage& storage, c10::Device device, std::size_t gpu_bytes) {
+c10::Storage named(const Memory& memory, c10::Device device) {
   static GpuAllocator allocator;
-  auto* const keeper = new Keeper{storage, {}, gpu_bytes};
-  c10::DataPtr data(const_cast<void*>(storage.data()), keeper, &release, device);
-  return c10::Storage(c10::Storage::use_byte_size_t{}, storage.nbytes(), std::move(data),
+  return c10::Storage(c10::Storage::use_byte_size_t{}, memory->nbytes(), renamed(memory, device),
                       device.is_cuda() ? &allocator : c10::GetCPUAllocator(), /*resizable=*/true);
+}
+
+Memory memory_of(const Tensor& host) {
+  return std::make_shared<c10::Storage>(host.storage());
 }
 
 Tensor tensor_over(c10::Storage storage, c10::DispatchKey key, const Tensor& extents) {
@@ -99,8 +123,14 @@ Tensor tensor_over(c10::Storage storage, c10::DispatchKey key, const Tensor& ext
 }  // namespace
 
 Tensor host_twin(const Tensor& on_gpu) {
-  return tensor_over(renamed(on_gpu.storage(), c10::Device(c10::DeviceType::CPU), 0),
-                     c10::DispatchKey::CPU, on_gpu);
+  return host_view(named(memory_of(on_gpu), c10::Device(c10::DeviceType::CPU)), on_gpu);
+}
+
+Tensor recorded_twin(const Tensor& on_gpu) {
+  const c10::DataPtr& data = on_gpu.storage().data_ptr();
+  TORCH_CHECK(data.get_deleter() == &release, "memory that is not the emulated GPU's");
+  const Memory& memory = static_cast<const Keeper*>(data.get_context())->memory;
+  return host_view(named(memory, c10::Device(c10::DeviceType::CPU)), on_gpu);
 }
 
 Tensor host_view(const c10::Storage& storage, const Tensor& like) {
@@ -112,22 +142,24 @@ Tensor gpu_view(const c10::Storage& storage, const Tensor& like) {
 }
 
 Tensor adopt(const Tensor& host) {
-  const std::size_t bytes = host.storage().nbytes();
-  count(counted(bytes));
-  return tensor_over(renamed(host.storage(), gpu(), bytes), c10::DispatchKey::CUDA, host);
+  return gpu_view(named(memory_of(host), gpu()), host);
 }
 
 void follow(const Tensor& on_gpu, const Tensor& host) {
   c10::StorageImpl& storage = *on_gpu.storage().unsafeGetStorageImpl();
   if (host.storage().data() != storage.data()) {
-    const std::size_t bytes = host.storage().nbytes();
-    count(counted(bytes));
-    auto* const keeper = new Keeper{host.storage(), {}, bytes};
-    storage.set_data_ptr_noswap({host.storage().mutable_data(), keeper, &release, gpu()});
+    storage.set_data_ptr_noswap(renamed(memory_of(host), gpu()));
     storage.set_nbytes(host.storage().nbytes());
   }
   on_gpu.unsafeGetTensorImpl()->set_sizes_and_strides(host.sizes(), host.strides(),
                                                       host.storage_offset());
+}
+
+std::vector<Memory> memory_in_use() {
+  const std::lock_guard lock(figures().mutex);
+  std::vector<Memory> all;
+  for (const Keeper* keeper : figures().keepers) all.push_back(keeper->memory);
+  return all;
 }
 
 GpuMemory memory_figures() {

@@ -9,6 +9,7 @@
 
 #include "emulated_gpu/device/attention_math.h"
 #include "emulated_gpu/device/memory.h"
+#include "emulated_gpu/device/streams.h"
 
 namespace wmtp::emulated {
 namespace {
@@ -131,6 +132,23 @@ void attend_document(const CudaPackedAttention& a, const Operands& on, std::int6
   on.dv.write(d, grads.v);
 }
 
+// What the library demands of its device data is found where it is read.
+int compute(const CudaPackedAttention& args, void* workspace, std::size_t bytes, std::string* why) {
+  const Operands operands(args);
+  if (!operands.are_sound(args.shape.backward)) {
+    *why = "an operand is not on a boundary of 16 bytes";
+    return kInvalidValue;
+  }
+  if (!lengths_fit(args)) {
+    *why = "documents outside of the bucket";
+    return kInvalidValue;
+  }
+  poison(workspace, bytes);
+  for (std::int64_t d = 0; d < args.shape.documents; ++d)
+    if (args.lengths[d] > 0) attend_document(args, operands, d);
+  return 0;
+}
+
 }  // namespace
 
 int plan_packed_attention(const PackedAttentionShape& shape, std::int64_t* workspace_bytes,
@@ -141,16 +159,12 @@ int plan_packed_attention(const PackedAttentionShape& shape, std::int64_t* works
   return 0;
 }
 
-int packed_attention(const CudaPackedAttention& args, void* workspace, void*, std::string* why) {
+int packed_attention(const CudaPackedAttention& args, void* workspace, void* stream,
+                     std::string* why) {
   std::int64_t bytes = 0;
   if (const int code = plan_packed_attention(args.shape, &bytes, why)) return code;
-  const Operands operands(args);
-  if (!on_boundary(workspace) || !operands.are_sound(args.shape.backward)) {
-    *why = "an operand is not on a boundary of 16 bytes";
-    return kInvalidValue;
-  }
-  if (!lengths_fit(args)) {
-    *why = "documents outside of the bucket";
+  if (!on_boundary(workspace)) {
+    *why = "the workspace is not on a boundary of 16 bytes";
     return kInvalidValue;
   }
   // cuDNN 9.19 writes those of other documents than the first elsewhere.
@@ -158,9 +172,14 @@ int packed_attention(const CudaPackedAttention& args, void* workspace, void*, st
     *why = "the sums of dq are found by the offsets of q, which are not those of dq";
     return kInvalidValue;
   }
-  poison(workspace, static_cast<std::size_t>(bytes));
-  for (std::int64_t d = 0; d < args.shape.documents; ++d)
-    if (args.lengths[d] > 0) attend_document(args, operands, d);
+  const auto work = [args, workspace, bytes](std::string* reason) {
+    return compute(args, workspace, static_cast<std::size_t>(bytes), reason);
+  };
+  if (recorder() == nullptr) return work(why);
+  give(static_cast<cudaStream_t>(stream), [work] {
+    std::string reason;
+    TORCH_CHECK(work(&reason) == 0, reason);
+  });
   return 0;
 }
 

@@ -7,7 +7,7 @@
 #include "emulated_gpu/device/host_waits.h"
 #include "emulated_gpu/device/memory.h"
 #include "emulated_gpu/device/packed_attention.h"
-#include "emulated_gpu/device/streams.h"
+#include "emulated_gpu/device/recording.h"
 #include "wmtp/tensor/cuda_plugin.h"
 
 namespace wmtp::kernels {
@@ -37,25 +37,6 @@ GpuInfo device_info(int) {
           .minor = 0};
 }
 
-// The work again at each replay. What it holds is what it held when it was recorded: a number of
-// the host that should have been the device's is the wrong one then.
-class RecordedOnHost final : public RecordedWork {
- public:
-  explicit RecordedOnHost(std::function<void()> work) : work_(std::move(work)) {}
-  void replay() override {
-    const Replaying replaying;
-    work_();
-  }
-
- private:
-  std::function<void()> work_;
-};
-
-std::unique_ptr<RecordedWork> record(const std::function<void()>& work) {
-  do_all();
-  return std::make_unique<RecordedOnHost>(work);
-}
-
 std::string versions() {
   return "emulated on this CPU";
 }
@@ -65,11 +46,17 @@ CudaServices services() {
           .device_info = device_info,
           .set_device = [](int) {},
           .current_stream = []() -> void* { return current_stream(); },
-          .synchronize = [] { do_all(); },
+          .synchronize =
+              [] {
+                refuse_while_recording("a wait for the GPU");
+                do_all();
+              },
           .memory = [](int) { return memory_figures(); },
           .reset_peak_memory = [](int) { reset_peak(); },
           .versions = versions,
-          .record_event = []() -> void* { return new Clock::time_point(Clock::now()); },
+          .record_event = []() -> void* {
+            return recorder() ? nullptr : new Clock::time_point(Clock::now());
+          },
           .seconds_between =
               [](void* from, void* to) {
                 return std::chrono::duration<double>(*static_cast<Clock::time_point*>(to) -

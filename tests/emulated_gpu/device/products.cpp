@@ -5,13 +5,12 @@
 #include <ATen/ops/mm.h>
 #include <torch/library.h>
 
-#include "emulated_gpu/device/memory.h"
+#include "emulated_gpu/device/on_twins.h"
 
 namespace wmtp::emulated {
 namespace {
 
-Tensor widened(const Tensor& on_gpu) {
-  const Tensor host = host_twin(on_gpu);
+Tensor widened(const Tensor& host) {
   const bool narrow = host.scalar_type() == at::kBFloat16 || host.scalar_type() == at::kHalf;
   return narrow ? host.to(at::kFloat) : host;
 }
@@ -22,7 +21,8 @@ Tensor& mm(const Tensor& first, const Tensor& second, Tensor& out) {
       "mm: operands and output of different dtypes");
   TORCH_CHECK(out.dim() == 2 && out.size(0) == first.size(0) && out.size(1) == second.size(1),
               "mm: the output has another shape");
-  host_twin(out).copy_(at::mm(widened(first), widened(second)));
+  on_twins({first, second, out},
+           [](const auto& twins) { twins[2].copy_(at::mm(widened(twins[0]), widened(twins[1]))); });
   return out;
 }
 
@@ -32,7 +32,9 @@ Tensor& addmm_wide(const Tensor& self, const Tensor& first, const Tensor& second
                    Tensor& out) {
   TORCH_CHECK(out.scalar_type() == dtype && self.scalar_type() == dtype,
               "addmm: the output is not of the dtype asked for");
-  host_twin(out).copy_(at::addmm(widened(self), widened(first), widened(second), beta, alpha));
+  on_twins({self, first, second, out}, [beta, alpha](const auto& twins) {
+    twins[3].copy_(at::addmm(widened(twins[0]), widened(twins[1]), widened(twins[2]), beta, alpha));
+  });
   return out;
 }
 

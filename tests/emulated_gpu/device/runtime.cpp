@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "emulated_gpu/device/memory.h"
+#include "emulated_gpu/device/recording.h"
 #include "emulated_gpu/device/streams.h"
 
 namespace wmtp::emulated {
@@ -15,11 +16,20 @@ namespace {
 
 thread_local c10::StreamId current = 0;
 
-// A point of a stream.
+// A point of a stream, or of a recording.
 struct EmulatedEvent {
   cudaStream_t stream = nullptr;
   std::size_t num_given = 0;
+  std::uint64_t recording = 0;
+  Recording::Point point = {};
 };
+
+EmulatedEvent event_of(cudaStream_t stream) {
+  if (const Recording* const recording = Recording::current())
+    if (const auto point = recording->point(stream))
+      return {.recording = recording->number(), .point = *point};
+  return {.stream = stream, .num_given = num_given(stream)};
+}
 
 struct EmulatedGuard final : c10::impl::DeviceGuardImplInterface {
   static constexpr c10::DeviceType static_type = c10::DeviceType::CUDA;
@@ -42,18 +52,22 @@ struct EmulatedGuard final : c10::impl::DeviceGuardImplInterface {
   void record(void** event, const c10::Stream& stream, c10::DeviceIndex,
               c10::EventFlag) const override {
     if (*event == nullptr) *event = new EmulatedEvent;
-    const cudaStream_t recorded = stream_of(stream.id());
-    *static_cast<EmulatedEvent*>(*event) = {recorded, num_given(recorded)};
+    *static_cast<EmulatedEvent*>(*event) = event_of(stream_of(stream.id()));
   }
   // At once, also where the stream that waits puts off its work.
-  void block(void* event, const c10::Stream&) const override {
+  void block(void* event, const c10::Stream& stream) const override {
     if (event == nullptr) return;
-    const auto& point = *static_cast<EmulatedEvent*>(event);
-    do_until(point.stream, point.num_given);
+    const auto& at = *static_cast<EmulatedEvent*>(event);
+    TORCH_CHECK(at.recording == current_recording(),
+                "a wait for an event that is not of the same recording");
+    if (Recording* const recording = Recording::current())
+      return recording->wait(stream_of(stream.id()), at.point);
+    do_until(at.stream, at.num_given);
   }
   void synchronizeEvent(void* event) const override {
-    const auto& point = *static_cast<EmulatedEvent*>(event);
-    do_until(point.stream, point.num_given);
+    refuse_while_recording("a wait for an event");
+    const auto& at = *static_cast<EmulatedEvent*>(event);
+    do_until(at.stream, at.num_given);
   }
   void destroyEvent(void* event, c10::DeviceIndex) const noexcept override {
     delete static_cast<EmulatedEvent*>(event);
@@ -83,7 +97,10 @@ struct CUDAHooks final : at::CUDAHooksInterface {
   int getNumGPUs() const override { return 1; }
   std::string showConfig() const override { return "  - emulated GPU\n"; }
   bool hasCuDNN() const override { return true; }
-  void deviceSynchronize(c10::DeviceIndex) const override { do_all(); }
+  void deviceSynchronize(c10::DeviceIndex) const override {
+    refuse_while_recording("a wait for the GPU");
+    do_all();
+  }
 };
 
 C10_REGISTER_GUARD_IMPL(CUDA, EmulatedGuard)

@@ -4,7 +4,7 @@
 #include <ATen/ops/mm.h>
 #include <torch/library.h>
 
-#include "emulated_gpu/device/memory.h"
+#include "emulated_gpu/device/on_twins.h"
 
 namespace wmtp::emulated {
 namespace {
@@ -60,8 +60,10 @@ Tensor& scaled_mm(const Tensor& a, const Tensor& b, const Tensor& scale_a, const
   check_layouts(a, b, out);
   check_dtypes(a, b, out, out_dtype);
   check_scales(scale_a, scale_b);
-  const Tensor sums = at::mm(host_twin(a).to(at::kFloat), host_twin(b).to(at::kFloat));
-  host_twin(out).copy_(sums.mul_(host_twin(scale_a)).mul_(host_twin(scale_b)));
+  on_twins({a, b, scale_a, scale_b, out}, [](const auto& twins) {
+    const Tensor sums = at::mm(twins[0].to(at::kFloat), twins[1].to(at::kFloat));
+    twins[4].copy_(sums.mul_(twins[2]).mul_(twins[3]));
+  });
   return out;
 }
 

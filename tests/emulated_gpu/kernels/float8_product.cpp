@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "emulated_gpu/kernels/runtime/streams.h"
 #include "wmtp/kernels/cuda/launchers.h"
 
 namespace wmtp::kernels {
@@ -79,11 +80,7 @@ void write(const CudaFloat8Product& a, std::int64_t index, float sum) {
   }
 }
 
-}  // namespace
-
-int launch_float8_product(const CudaFloat8Product& a, void*) {
-  if (a.rows <= 0 || a.columns <= 0 || a.contracted <= 0) return 1;  // an invalid value
-  if (!supported(a)) return kNotSupported;
+void multiply(const CudaFloat8Product& a) {
   const auto left = numbers_of(a.left, a.left_format, a.rows * a.contracted);
   const auto right = numbers_of(a.right, a.right_format, a.columns * a.contracted);
   for (std::int64_t row = 0; row < a.rows; ++row)
@@ -96,6 +93,14 @@ int launch_float8_product(const CudaFloat8Product& a, void*) {
       if (a.right_inverse) sum *= a.right_inverse[a.rowwise ? column : 0];
       write(a, row * a.out_stride + column, sum);
     }
+}
+
+}  // namespace
+
+int launch_float8_product(const CudaFloat8Product& a, void* stream) {
+  if (a.rows <= 0 || a.columns <= 0 || a.contracted <= 0) return 1;  // an invalid value
+  if (!supported(a)) return kNotSupported;
+  emulated::give(static_cast<cudaStream_t>(stream), [a] { multiply(a); });
   return 0;
 }
 

@@ -40,7 +40,13 @@ std::optional<std::function<void()>> next_until(cudaStream_t stream, std::size_t
 
 }  // namespace
 
+Recorder*& recorder() {
+  thread_local Recorder* current = nullptr;
+  return current;
+}
+
 void give(cudaStream_t stream, std::function<void()> work) {
+  if (recorder() != nullptr) return recorder()->note(stream, std::move(work));
   if (stream == nullptr) return work();
   const std::lock_guard lock(streams().mutex);
   streams().queues[stream].work.push_back(std::move(work));

@@ -16,6 +16,14 @@ inline cudaStream_t stream_of(std::int64_t number) {
   return reinterpret_cast<cudaStream_t>(static_cast<std::intptr_t>(number));
 }
 
+// Takes what its thread gives, in place of the streams.
+class Recorder {
+ public:
+  virtual ~Recorder() = default;
+  virtual void note(cudaStream_t stream, std::function<void()> work) = 0;
+};
+Recorder*& recorder();  // the calling thread's; null: none
+
 void give(cudaStream_t stream, std::function<void()> work);
 std::size_t num_given(cudaStream_t stream);  // pieces of work, from the beginning
 void do_until(cudaStream_t stream, std::size_t count);
