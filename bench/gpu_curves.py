@@ -177,7 +177,7 @@ def begin(args, folder, recipe, seed):
     run.mkdir()
     words = wmtp(["train"], args, drawn, seed, run, RECIPES[recipe] or {})
     if recipe == "twin":
-        words = ["python3", os.path.abspath(__file__), args.bundle, args.out, "--twin", drawn, run]
+        words = [sys.executable, os.path.abspath(__file__), args.bundle, args.out, "--twin", drawn, run]
         words += [f"--{name}={getattr(args, name)}" for name in ("device", "preset", "steps", "batch", "seq", "rate", "jobs")]
     with (run / "output").open("w") as output:
         process = subprocess.Popen([str(word) for word in words], stdout=output, stderr=subprocess.STDOUT, process_group=0)
