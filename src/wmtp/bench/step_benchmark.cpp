@@ -203,33 +203,27 @@ void StepBench::profile(const std::filesystem::path& trace) {
 }
 
 void StepBench::run_ahead(Measured& measured) {
-  struct Begun {
-    training::PendingResult pending;
-    std::int64_t tokens;
-  };
-  const auto& services = cuda_tables().services;
-  std::optional<Begun> begun;
+  std::optional<training::PendingResult> begun;
   std::vector<double> all_tokens;
-  services.synchronize();
+  cuda_tables().services.synchronize();
   auto mark = Clock::now();
   const auto end = [&] {
-    const training::StepResult result = begun->pending.read();
+    const training::StepResult result = begun->read();
     measured.losses.push_back(result.loss);
     measured.skipped += result.applied ? 0 : 1;
     measured.seconds.push_back(seconds_since(mark));
     mark = Clock::now();
-    all_tokens.push_back(static_cast<double>(begun->tokens));
   };
   for (int i = 0; i < flags_.steps; ++i, ++step_) {
     std::int64_t tokens = 0;
     training::PendingResult next = model_.step().run(next_input(stage_, tokens));
+    all_tokens.push_back(static_cast<double>(tokens));
     if (begun) end();
-    begun = Begun{std::move(next), tokens};
+    begun = std::move(next);
   }
   end();
-  // From result to result a step has the updates of the one before. The first one has none, the
-  // last one has its own as well.
-  services.synchronize();
+  // A step's time has the updates of the one before, and so the first one's none, the last's two.
+  cuda_tables().services.synchronize();
   measured.seconds.back() += seconds_since(mark);
   const double ends = (measured.seconds.front() + measured.seconds.back()) / 2;
   for (double* seconds : {&measured.seconds.front(), &measured.seconds.back()}) *seconds = ends;
