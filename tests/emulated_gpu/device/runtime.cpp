@@ -67,6 +67,7 @@ struct EmulatedGuard final : c10::impl::DeviceGuardImplInterface {
   void synchronizeEvent(void* event) const override {
     refuse_while_recording("a wait for an event");
     const auto& at = *static_cast<EmulatedEvent*>(event);
+    TORCH_CHECK(at.recording == 0, "a wait of the host for an event that was recorded");
     do_until(at.stream, at.num_given);
   }
   void destroyEvent(void* event, c10::DeviceIndex) const noexcept override {
