@@ -11,7 +11,8 @@ LAYERS, HEADS = 3, 4  # trunk blocks and prediction heads
 SHAPE = {"models__policy__params": {"dim": 32, "n_layers": LAYERS + HEADS, "n_heads": 2, "n_kv_heads": 1, "head_dim": 16,
                                     "ffn_dim": 48}}
 PHASES = {"data wait", "upload", "forward", *(f"loss head {k}" for k in range(HEADS)), "backward", "finish gradients",
-          "gradient norm", "totals", "update"}
+          "totals", "update"}
+WITHIN = {"gradient norm"}  # of a unit, in the phase that completes its gradient
 UNITS = {f"{way} {unit}" for way in ("forward", "backward")
          for unit in ("root", *(f"layers.{i}" for i in range(LAYERS)), *(f"head {k}" for k in range(HEADS)))}
 
@@ -59,7 +60,7 @@ def test_a_trace_has_phases_and_units_within_its_steps(runs):
     assert [step[0] for step in steps] == ["step 2", "step 3"]
     for step in steps:
         names = {span[0] for span in inside(trace, step)}
-        assert names >= PHASES | UNITS
+        assert names >= PHASES | WITHIN | UNITS
         assert {"aten::mm", "aten::addmm", "wmtp::rms_norm", "wmtp::attention_backward", "wmtp::adamw"} <= names
         for phase in ("forward", "backward"):
             units = {f"{phase} root", *(f"{phase} layers.{i}" for i in range(LAYERS))}
@@ -103,8 +104,8 @@ def test_the_table_adds_up(runs, wmtp):
     text = wmtp.run("report", runs.folder / "profiled", "--format", "text").stdout
     page = runs.folder / "report.html"
     wmtp.run("report", runs.folder / "profiled", "--out", page)
-    assert "profile of steps 2 to 3" in text and "gradient norm" in text
-    assert "profile of steps 2 to 3" in page.read_text() and "<td>gradient norm</td>" in page.read_text()
+    assert "profile of steps 2 to 3" in text and "finish gradients" in text
+    assert "profile of steps 2 to 3" in page.read_text() and "<td>finish gradients</td>" in page.read_text()
     told = json.loads(wmtp.run("report", runs.folder / "profiled", "--format", "json").stdout)
     assert told["runs"][0]["profile"] == summary
 
@@ -116,7 +117,7 @@ def test_a_damaged_table_is_refused_and_a_hostile_one_is_harmless(runs, wmtp):
         file.write_text(before.replace('"gap_s"', '"gop_s"'))
         error = wmtp.error("report", runs.folder / "profiled", "--format", "text", code=65)
         assert "summary.json" in error["message"] and "gap_s" in error["message"]
-        file.write_text(before.replace("gradient norm", "\\u001b[31m<b>x"))
+        file.write_text(before.replace("finish gradients", "\\u001b[31m<b>x"))
         page = runs.folder / "hostile.html"
         wmtp.run("report", runs.folder / "profiled", "--out", page)
         text = wmtp.run("report", runs.folder / "profiled", "--format", "text").stdout
