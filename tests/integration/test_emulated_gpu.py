@@ -191,6 +191,11 @@ def test_measured_products_are_those_of_the_folder(runs):
     assert "the algorithm of \"bf16\" is neither library nor 128 hexadecimal digits" in error_of(done)
 
 
+def test_products_in_fp32_are_not_measured(runs):
+    done = runs.run("wide", code=78, **{**WIDE, "distributed__fsdp__param_dtype": "fp32"})
+    assert "runtime.gemm_choice: measured with compute in fp32" in error_of(done)
+
+
 @pytest.mark.parametrize("strategy", ["FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD"])
 def test_two_ranks_are_one(runs, strategy):
     """A GPU each; their sums are grouped otherwise, which the CPU's own law of ranks allows for too."""

@@ -172,6 +172,15 @@ TEST(ExpectedSpeed, Nf4CostsWhatItMoves) {
 }
 
 // A rank is never faster for having others, save where they take over its part of the update.
+// The upper plane is gathered as it lies; a master in one tensor is cast first.
+TEST(ExpectedSpeed, PlanesCostNoCast) {
+  SpeedRequest planes =
+      on_ranks(on_gpu("llama-mtp-7b", 4, 2048), parallel::Strategy::full_shard, 2);
+  const SpeedRequest whole = planes;
+  planes.shape.parallel.split_masters = true;
+  EXPECT_GT(rate(planes), rate(whole));
+}
+
 TEST(ExpectedSpeed, LinksOnlyEverCost) {
   using parallel::Strategy;
   DeviceModel slow = device_model("h200");

@@ -115,6 +115,20 @@ class GpuRecords(WithPrograms):
         self.assertEqual(self.measured()[-1]["error"], ["no memory"])
         self.assertIn("6.7B none, wmtp: measured", self.run_parts("seven").stdout)
 
+    def test_another_program_is_measured_again_and_its_failure_is_not_hidden(self):
+        self.assertEqual(self.run_parts("seven").returncode, 0)
+        program = Path(self.folder.name) / "bundle/bin/wmtp"
+        program.write_text(program.read_text().replace("9.9 (abc)", "9.9 (def)"))
+        done = self.run_parts("seven", BROKEN="--recompute none")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertEqual([(r["row"], r["side"]) for r in self.measured()[4:]], [("6.7B light", "wmtp"), ("6.7B none", "wmtp")])
+        self.assertIn("| 6.7B none | failed | failed | - |", done.stdout)
+
+    def test_an_unknown_side_is_named(self):
+        done = self.run_parts("seven", GPU_SIDES="wmtp,pear")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("GPU_SIDES: no side pear", done.stderr)
+
     def test_what_failed_comes_after_what_was_not_tried(self):
         self.run_parts("seven", seconds=110, BROKEN="--recompute light")
         self.run_parts("seven")
@@ -316,6 +330,11 @@ class GpuChecks(WithPrograms):
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(timeout=30), 143)
         self.assertFalse([text for text in commands_running() if f"{self.folder.name}/bundle/bin" in text])
+
+    def test_no_part_at_a_time_is_refused(self):
+        done = self.check("k_nf4", GPU_JOBS="0")
+        self.assertEqual((done.returncode, self.num_calls("gtest_filter")), (2, 0))
+        self.assertIn("GPU_JOBS is 0", done.stderr)
 
     def test_the_sanitizer_can_be_turned_off(self):
         sanitizer = Path(self.folder.name) / "path/compute-sanitizer"

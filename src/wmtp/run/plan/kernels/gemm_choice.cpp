@@ -16,8 +16,8 @@ void check_gemm_choice(config::GemmChoice choice, std::string_view key, c10::Dev
                 "set library");
   if (param_dtype == kFloat32)
     throw Error(ErrorKind::config, "model",
-                fmt::format("{} measured with compute in fp32, but products of bf16 and fp16 are "
-                            "timed only",
+                fmt::format("{} measured with compute in fp32, but only products of bf16 and fp16 "
+                            "are timed",
                             key),
                 "set library, or compute in bf16");
 }
