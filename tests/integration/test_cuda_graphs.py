@@ -68,6 +68,35 @@ def test_runs_of_every_kind_have_the_same_bits(runs, name, changes):
     assert state_hash(runs.checkpoint(f"{name}-replayed", 10)) == state_hash(runs.checkpoint(f"{name}-plain", 10))
 
 
+@pytest.mark.parametrize("strategy, ranks, changes", [
+    ("FULL_SHARD", 2, {}),
+    ("FULL_SHARD", 3, {"training__gradient_accumulation_steps": 2, "training__batch_size": 1, "distributed__fsdp__no_sync": True}),
+    ("SHARD_GRAD_OP", 2, {"training__gradient_accumulation_steps": 2, "training__batch_size": 1, "distributed__fsdp__prefetch__forward": 2}),
+    ("NO_SHARD", 2, {"distributed__fsdp__param_dtype": "fp32"}),
+    ("HYBRID_SHARD", 4, {"distributed__fsdp__shard_group_size": 2, "distributed__fsdp__activation_checkpointing": "block"}),
+    ("FULL_SHARD", 2, {"training__use_lora": True, "training__lora": {"rank": 4, "dropout": 0.2}, "models__policy__dtype": "bf16",
+                       "distributed__fsdp__reduce_dtype": "bf16"}),
+])
+def test_several_ranks_replay_what_is_between_their_collectives(runs, strategy, ranks, changes):
+    """A validation in between gathers for itself. Each rank has rows, and so shapes, of its own."""
+    settings = {**GRAPHS, "training__max_steps": 10, "training__eval_every_steps": 4, "distributed__fsdp__sharding_strategy": strategy, **changes}
+    name = f"{strategy}-{ranks}-{settings['training__use_lora']}"
+    hits, *_ = replayed(runs.run(f"{name}-replayed", ranks=ranks, **settings))
+    runs.run(f"{name}-plain", ranks=ranks, failpoint=PLAINLY, **settings)
+    assert hits > 2
+    assert losses_by_step(runs, f"{name}-replayed") == losses_by_step(runs, f"{name}-plain")
+    assert state_hash(runs.checkpoint(f"{name}-replayed", 10)) == state_hash(runs.checkpoint(f"{name}-plain", 10))
+
+
+def test_a_rank_that_cannot_record_goes_along_with_those_that_can(runs):
+    short = {**GRAPHS, "training__max_steps": 8}
+    done = runs.run("one-plain", ranks=2, failpoint="step.graph.record:rank=1:nth=1=damage", **short)
+    assert (done.stdout + done.stderr).count("the step cannot be recorded and runs plainly: ") == 1
+    assert replayed(done)[0] > 2
+    runs.run("both-plain", ranks=2, failpoint=PLAINLY, **short)
+    assert state_hash(runs.checkpoint("one-plain", 8)) == state_hash(runs.checkpoint("both-plain", 8))
+
+
 def test_what_cannot_be_recorded_runs_plainly(runs):
     short = {**GRAPHS, "training__max_steps": 6}
     done = runs.run("unrecorded", failpoint="step.graph.record:nth=1=damage", **short)
@@ -80,7 +109,8 @@ def test_what_cannot_be_recorded_runs_plainly(runs):
 
 @pytest.mark.parametrize("fact, ranks, changes", [
     ("on a CPU, but graphs are of GPUs only", 1, {"runtime__device": "cpu"}),
-    ("with 2 ranks, but a graph holds the compute of one", 2, {}),
+    ("with gradients that 2 ranks sum in bf16 under NO_SHARD, but", 2,
+     {"distributed__fsdp__sharding_strategy": "NO_SHARD", "distributed__fsdp__reduce_dtype": "bf16"}),
     ("in stage rho1, but only steps of baseline", 1, {"experiment__stage": "rho1", "models__reference__path": "micro"}),
     ("with cpu_offload, but", 1, {"distributed__fsdp__cpu_offload": True}),
     ("with fp16, but its loss scale", 1, {"distributed__fsdp__param_dtype": "fp16"}),

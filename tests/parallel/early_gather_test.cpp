@@ -119,7 +119,7 @@ TEST_F(EarlyGatherTest, NothingIsGatheredTwice) {
       // As many as where none is early.
       make(with(strategy, depth, depth));
       pass();
-      runtime_->weights_changed();
+      runtime_->forget_gathered();
       group_.take();
       pass();
       EXPECT_EQ(events, group_.take().size()) << name_of(strategy) << " " << depth;

@@ -76,7 +76,7 @@ TEST_F(GathererTest, BothShardedStrategiesPrefetchTheForward) {
       step();  // the order of a pass is learnt
       EXPECT_EQ(RecordingCommunicator::most_in_flight(forward_), 1);
       for (int more = 0; more < 2; ++more) {
-        runtime.weights_changed();
+        runtime.forget_gathered();
         step();
         // The unit at work and those ahead of it; all five in their order.
         EXPECT_EQ(RecordingCommunicator::most_in_flight(forward_), 1 + depth)
@@ -92,7 +92,7 @@ TEST_F(GathererTest, ShardGradOpGathersOnceAStep) {
   EXPECT_THAT(started(backward_), IsEmpty());
   step();  // a second micro-batch
   EXPECT_THAT(started(forward_), IsEmpty());
-  runtime.weights_changed();
+  runtime.forget_gathered();
   step();
   EXPECT_THAT(started(forward_), ElementsAre(256, 512, 768, 1024, 1280));
   EXPECT_THAT(started(backward_), IsEmpty());
@@ -104,7 +104,7 @@ TEST_F(GathererTest, FullShardGathersAgainInBackwardAndReusesItsSlots) {
   constexpr std::int64_t kGathers = 3 * 1280 + 256, kReductions = 2 * 1280 + 256;
   EXPECT_EQ(runtime.buffer_bytes(), 4 * (kGathers + kReductions));
   step();
-  runtime.weights_changed();
+  runtime.forget_gathered();
   step();
   // The last units of the forward are still there.
   EXPECT_THAT(started(backward_), ElementsAre(512, 256));
@@ -151,7 +151,7 @@ TEST_F(GathererTest, UnitsAreFetchedInTheOrderOfTheirUse) {
   step();
   EXPECT_EQ(RecordingCommunicator::story(forward_),
             "+256 -256 +512 -512 +768 -768 +1024 -1024 +1280 -1280");
-  runtime.weights_changed();
+  runtime.forget_gathered();
   step();
   EXPECT_EQ(RecordingCommunicator::story(forward_),
             "+256 +512 -256 +768 -512 +1024 -768 +1280 -1024 -1280");
@@ -164,7 +164,7 @@ TEST_F(GathererTest, SlotsAreReusedAndNoMoreThanPrefetchNeeds) {
     Runtime& runtime = make(Strategy::full_shard, forward, backward);
     std::set<const void*> places;
     for (int pass = 0; pass < 2; ++pass) {
-      runtime.weights_changed();
+      runtime.forget_gathered();
       runtime.begin_micro_batch(/*last=*/true);
       for (const bool is_backward : {false, true})
         for (int i = 1; i <= kBlocks; ++i) {
@@ -195,7 +195,7 @@ TEST_F(GathererTest, KeptUnitsAreGatheredOnceAndStandOutsideTheOrder) {
     EXPECT_THAT(group_.take(), IsEmpty()) << name_of(strategy);
     const void* place = runtime.acquire(UnitId(0), false).trained.data_ptr();
     runtime.release(UnitId(0));
-    runtime.weights_changed();
+    runtime.forget_gathered();
     runtime.begin_micro_batch(/*last=*/true);
     for (int unit = 1; unit <= kBlocks; ++unit) {
       const Tensor block = runtime.acquire(UnitId(unit), false).trained;
@@ -227,14 +227,14 @@ TEST_F(GathererTest, EveryKindOfPassHasAnOrderOfItsOwn) {
   Runtime& runtime = make(Strategy::full_shard, 1, 1);
   step();
   for (int round = 0; round < 2; ++round) {
-    runtime.weights_changed();
+    runtime.forget_gathered();
     runtime.begin_evaluation(/*kind=*/2);
     group_.take();
     for (const int unit : {2, 4, 1}) use(unit, false);
     EXPECT_EQ(RecordingCommunicator::story(group_.take()),
               round == 0 ? "+512 -512 +1024 -1024 +256 -256" : "+512 +1024 -512 +256 -1024 -256");
   }
-  runtime.weights_changed();
+  runtime.forget_gathered();
   step();  // as it was before
   EXPECT_THAT(started(forward_), ElementsAre(256, 512, 768, 1024, 1280));
 }
@@ -243,7 +243,7 @@ TEST_F(GathererTest, WeightsDoNotChangeWhileAUnitIsInUse) {
   Runtime& runtime = make(Strategy::full_shard, 1, 1);
   runtime.begin_micro_batch(/*last=*/true);
   runtime.acquire(UnitId(1), false);
-  EXPECT_WMTP_ERROR(runtime.weights_changed(), ErrorKind::internal, "in use");
+  EXPECT_WMTP_ERROR(runtime.forget_gathered(), ErrorKind::internal, "in use");
 }
 
 TEST_F(GathererTest, WhatWasPrefetchedBeforeAChangeIsFetchedAgain) {

@@ -106,7 +106,7 @@ TEST_F(SplitRun, ABadStepChangesNothing) {
   run->step();
   const auto masters = run->masters(), moments = run->moments();
   run->model().runtime().states()[1].master.values()[3].fill_(INFINITY);
-  run->model().runtime().weights_changed();
+  run->model().runtime().forget_gathered();
   const training::StepResult result = run->step();
   EXPECT_TRUE(result.bad);
   EXPECT_FALSE(equal(masters, run->masters())) << "the damage itself";

@@ -53,7 +53,7 @@ class OverlapRounds {
       time_steps(steps_[m], *models_[m], {});
     }
     for (int i = 0; i < flags_.steps; ++i) {
-      unhidden.runtime().weights_changed();
+      unhidden.runtime().forget_gathered();
       unhidden.prepare_root_gradient();
       group_.gather_group().barrier("first gather");
       time(first_gather_, 1, [&] { unhidden.gather_root(); });
@@ -100,7 +100,7 @@ class OverlapRounds {
     time(series, flags_.steps, [&] {
       for (int i = 0; i < flags_.steps; ++i) model.step(parts);
     });
-    model.runtime().weights_changed();
+    model.runtime().forget_gathered();
   }
 
   // The slowest rank's time counts: that is how long a step takes.

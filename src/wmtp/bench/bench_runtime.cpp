@@ -88,7 +88,7 @@ StepCost run_step(parallel::Runtime& runtime, int num_units) {
     const Timed timed(cost.finish);
     runtime.finish_grads();
   }
-  runtime.weights_changed();
+  runtime.forget_gathered();
   cost.own_cpu = cpu_ms(CLOCK_THREAD_CPUTIME_ID) - own_before;
   cost.all_cpu = cpu_ms(CLOCK_PROCESS_CPUTIME_ID) - all_before;
   return cost;

@@ -108,7 +108,7 @@ MeasuredCase measure_case(comm::ProcessGroupSession& group, const ScalingCase& s
     const auto begin = Clock::now();
     for (int i = 0; i < scaling.steps; ++i) model.step(parts);
     const double own = seconds_since(begin) / scaling.steps;
-    model.runtime().weights_changed();
+    model.runtime().forget_gathered();
     return slowest_rank(group, own);
   };
   std::vector<double> compute, step;

@@ -11,6 +11,7 @@
 #include "wmtp/core/failpoint.h"
 #include "wmtp/tensor/dtype.h"
 #include "wmtp/tensor/profile_scope.h"
+#include "wmtp/tensor/recorded_pieces.h"
 
 namespace wmtp::comm {
 namespace {
@@ -70,6 +71,22 @@ class ObservedWork : public Work::Body {
   bool waited_ = false;
 };
 
+// The collective that each replay of recorded work starts, and waits for where it was first waited
+// for: every wait ends a piece.
+class RecordedCollective final : public Work::Body {
+ public:
+  explicit RecordedCollective(std::shared_ptr<Work> started) : started_(std::move(started)) {}
+  void wait() override {
+    if (std::exchange(waited_, true)) return;
+    between_pieces([started = started_] { started->wait(); });
+  }
+  bool done() override { return started_->done(); }
+
+ private:
+  std::shared_ptr<Work> started_;
+  bool waited_ = false;
+};
+
 }  // namespace
 
 void Work::wait() {
@@ -94,8 +111,19 @@ void Communicator::check(const Tensor& tensor, std::string_view kind) const {
       fmt::format("tensor on {}, group '{}' on {}", tensor.device().str(), name_, device_.str()));
 }
 
+// A rank alone has nobody to wait for: what its collectives do is work of the device.
 Work Communicator::started(CollectiveKind kind, const Tensor& tensor, std::string_view label,
-                           const std::function<Work()>& start, std::optional<int> root) {
+                           std::function<Work()> start, std::optional<int> root) {
+  if (!is_recording() || !is_counted()) return started_now(kind, tensor, label, start, root);
+  auto work = std::make_shared<Work>();
+  between_pieces([=, this, label = std::string(label), start = std::move(start)] {
+    *work = started_now(kind, tensor, label, start, root);
+  });
+  return Work(std::make_unique<RecordedCollective>(std::move(work)));
+}
+
+Work Communicator::started_now(CollectiveKind kind, const Tensor& tensor, std::string_view label,
+                               const std::function<Work()>& start, std::optional<int> root) {
   const auto called = Clock::now();
   if (left_out()) return {};
   const bool is_gather = kind == CollectiveKind::other;  // of one rank's part
@@ -125,7 +153,7 @@ Work Communicator::all_gather(const Tensor& out, const Tensor& in, std::string_v
   check(out, "all_gather");
   check(in, "all_gather");
   require_multiple("all_gather", out, in, world_);
-  return started(CollectiveKind::all_gather, out, label, [&] { return do_all_gather(out, in); });
+  return started(CollectiveKind::all_gather, out, label, [=, this] { return do_all_gather(out, in); });
 }
 
 Work Communicator::reduce_scatter(const Tensor& out, const Tensor& in, std::string_view label) {
@@ -133,19 +161,20 @@ Work Communicator::reduce_scatter(const Tensor& out, const Tensor& in, std::stri
   check(in, "reduce_scatter");
   require_multiple("reduce_scatter", in, out, world_);
   return started(CollectiveKind::reduce_scatter, in, label,
-                 [&] { return do_reduce_scatter(out, in); });
+                 [=, this] { return do_reduce_scatter(out, in); });
 }
 
 Work Communicator::all_reduce(const Tensor& in_out, std::string_view label) {
   check(in_out, "all_reduce");
-  return started(CollectiveKind::all_reduce, in_out, label, [&] { return do_all_reduce(in_out); });
+  return started(CollectiveKind::all_reduce, in_out, label,
+                 [=, this] { return do_all_reduce(in_out); });
 }
 
 Work Communicator::broadcast(const Tensor& in_out, int root, std::string_view label) {
   check(in_out, "broadcast");
   require(root >= 0 && root < world_, "broadcast", fmt::format("root {} of {}", root, world_));
   return started(
-      CollectiveKind::broadcast, in_out, label, [&] { return do_broadcast(in_out, root); }, root);
+      CollectiveKind::broadcast, in_out, label, [=, this] { return do_broadcast(in_out, root); }, root);
 }
 
 Work Communicator::started_between_two(std::string_view kind, const Tensor& tensor, int other,
@@ -214,7 +243,7 @@ std::vector<std::string> Communicator::gather_bytes(std::string_view mine, int r
     all_gather(all, padded, label).wait();
   else
     started(
-        CollectiveKind::other, padded, label, [&] { return do_gather(all, padded, root); }, root)
+        CollectiveKind::other, padded, label, [=, this] { return do_gather(all, padded, root); }, root)
         .wait();
 
   std::vector<std::string> result;

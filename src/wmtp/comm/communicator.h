@@ -44,7 +44,9 @@ class Work {
 
 // All functions but the accessors, send() and recv() are COLLECTIVE: all ranks, same order, same
 // sizes and dtypes. Tensors are contiguous, on device(); empty ones are allowed everywhere and cost
-// no message. `label` shows in the watchdog's report and in the order comparison.
+// no message. `label` shows in the watchdog's report and in the order comparison. What returns a
+// Work may be called in work that is recorded (tensor/recorded_pieces.h), and its Work waited for
+// there: each replay starts the collective and waits for it, upon the tensors of then.
 class Communicator {
  public:
   static constexpr int kAllRanks = -1;
@@ -106,7 +108,9 @@ class Communicator {
   void check(const Tensor& tensor, std::string_view kind) const;
   bool is_counted() const { return backend() != "single"; }
   Work started(CollectiveKind kind, const Tensor& tensor, std::string_view label,
-               const std::function<Work()>& start, std::optional<int> root = {});
+               std::function<Work()> start, std::optional<int> root = {});
+  Work started_now(CollectiveKind kind, const Tensor& tensor, std::string_view label,
+                   const std::function<Work()>& start, std::optional<int> root);
   Work started_between_two(std::string_view kind, const Tensor& tensor, int other,
                            std::string_view label, const std::function<Work()>& start);
 

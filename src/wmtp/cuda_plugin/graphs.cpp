@@ -15,7 +15,10 @@
 // its own thread alone, for the loader and the writer of checkpoints go on meanwhile.
 //
 // All captures are made on one stream, because cuBLAS keeps a workspace for each stream, and share
-// one pool of memory: where two of them use the same bytes, each writes them before it reads them.
+// one pool of memory: where two recorders use the same bytes, each writes them before it reads them.
+// Between the pieces of one recorder nothing is captured and nothing done, so what one piece left is
+// there for the next, at a replay too. A capture in which nothing was enqueued goes on instead of
+// becoming a graph: LibTorch warns of empty ones.
 //
 // A capture that failed has to be ended before its stream does anything else. LibTorch leaves its
 // allocators waiting for the end where the runtime refuses the capture, and what they wait with
@@ -68,31 +71,55 @@ void end_failed(at::cuda::CUDAGraph& graph) {
 
 class Graph final : public RecordedWork {
  public:
-  explicit Graph(const std::function<void()>& work)
-      : graph_(std::make_unique<at::cuda::CUDAGraph>()) {
-    C10_CUDA_CHECK(cudaDeviceSynchronize());
-    c10::cuda::CUDACachingAllocator::emptyCache();
-    const c10::cuda::CUDAStreamGuard guard(recording_stream());
-    try {
-      graph_->capture_begin(shared_pool(), cudaStreamCaptureModeThreadLocal);
-      work();
-      graph_->capture_end();
-    } catch (...) {
-      end_failed(*graph_);
-      (void)graph_.release();
-      throw;
-    }
-  }
+  explicit Graph(std::unique_ptr<at::cuda::CUDAGraph> graph) : graph_(std::move(graph)) {}
   void replay() override { graph_->replay(); }
 
  private:
   std::unique_ptr<at::cuda::CUDAGraph> graph_;
 };
 
+const c10::cuda::CUDAStream& stream_of_an_idle_device() {
+  C10_CUDA_CHECK(cudaDeviceSynchronize());
+  c10::cuda::CUDACachingAllocator::emptyCache();
+  return recording_stream();
+}
+
+class GraphRecorder final : public PieceRecorder {
+ public:
+  GraphRecorder() : guard_(stream_of_an_idle_device()) {}
+  ~GraphRecorder() override {
+    if (!graph_) return;
+    end_failed(*graph_);
+    (void)graph_.release();
+  }
+
+  void begin() override {
+    graph_ = std::make_unique<at::cuda::CUDAGraph>();
+    graph_->capture_begin(shared_pool(), cudaStreamCaptureModeThreadLocal);
+  }
+  bool empty() const override {
+    cudaStreamCaptureStatus status{};
+    cudaGraph_t graph = nullptr;
+    C10_CUDA_CHECK(cudaStreamGetCaptureInfo(guard_.current_stream(), &status, nullptr, &graph,
+                                            nullptr, nullptr, nullptr));
+    std::size_t num_nodes = 0;
+    C10_CUDA_CHECK(cudaGraphGetNodes(graph, nullptr, &num_nodes));
+    return num_nodes == 0;
+  }
+  std::unique_ptr<RecordedWork> end() override {
+    graph_->capture_end();
+    return std::make_unique<Graph>(std::move(graph_));
+  }
+
+ private:
+  c10::cuda::CUDAStreamGuard guard_;
+  std::unique_ptr<at::cuda::CUDAGraph> graph_;  // under way
+};
+
 }  // namespace
 
-std::unique_ptr<RecordedWork> record(const std::function<void()>& work) {
-  return std::make_unique<Graph>(work);
+std::unique_ptr<PieceRecorder> make_recorder() {
+  return std::make_unique<GraphRecorder>();
 }
 
 }  // namespace wmtp::cuda_plugin

@@ -1,12 +1,11 @@
-// CUDA graphs of a rank's own work (CudaServices::record).
+// CUDA graphs of a rank's own work (CudaServices::recorder).
 #pragma once
-#include <functional>
 #include <memory>
 
 #include "wmtp/tensor/cuda_plugin.h"
 
 namespace wmtp::cuda_plugin {
 
-std::unique_ptr<RecordedWork> record(const std::function<void()>& work);
+std::unique_ptr<PieceRecorder> make_recorder();
 
 }  // namespace wmtp::cuda_plugin

@@ -87,7 +87,7 @@ CudaServices services() {
           .record_event = record_event,
           .seconds_between = seconds_between,
           .release_event = release_event,
-          .record = record,
+          .recorder = make_recorder,
           .forbid_host_waits = forbid_host_waits};
 }
 

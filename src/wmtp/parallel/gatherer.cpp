@@ -155,7 +155,7 @@ void Gatherer::begin_update() {
   std::set<std::size_t> first;
   const auto order = recorded_.find(/*kind=*/0);
   const auto depth = static_cast<std::size_t>(options_.prefetch_forward);
-  if (order != recorded_.end() && depth > 0) {
+  if (options_.gathers_early && order != recorded_.end() && depth > 0) {
     for (const auto& [unit, buffer] : kept_)
       if (states_[unit].plan.kept && buffer.holds >= 0 && !buffer.awaited) first.insert(unit);
     const auto begin = order->second.begin();

@@ -34,6 +34,9 @@ struct ParallelOptions {
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   bool cpu_offload = false;                         // shards and gradients in (pinned) host memory
   int prefetch_forward = 1, prefetch_backward = 1;  // units ahead
+  // Off: a step finds nothing gathered, as one that is replayed has to; on, what it acquires first
+  // was gathered behind the update before it.
+  bool gathers_early = true;
   bool no_sync = false;  // unsharded gradients during accumulation, one reduction a step
   // A gradient has memory from where its unit is opened until its update was waited for, in steps
   // of one micro-batch. Off: gradients stand, as accumulation needs them, and as is faster on a

@@ -72,6 +72,7 @@ void Reducer::begin_step() {
   std::fill(reduced_.begin(), reduced_.end(), false);
   std::fill(opened_.begin(), opened_.end(), false);
   std::fill(told_.begin(), told_.end(), false);
+  turn_ = crossing_turn_ = 0;  // a step takes the same slots each time, as a replay does
 }
 
 Reducer::Slot& Reducer::slot_of(std::size_t unit) {

@@ -61,8 +61,9 @@ class Runtime {
   // The current STREAM goes on behind all updates: to be called before the masters or the
   // optimizer's state are read other than through acquire(), or written. states() does it too.
   void settle() const { pending_.wait_for_all(); }
-  // To be called after the masters were changed in another way.
-  void weights_changed() { gatherer_.invalidate(); }
+  // Nothing is gathered any more, nor on its way: to be called after the masters were changed in
+  // another way, and before a step that is replayed.
+  void forget_gathered() { gatherer_.invalidate(); }
 
   std::vector<UnitState>& states() {
     settle();

@@ -39,6 +39,21 @@ class RecordedWork {
   virtual void replay() = 0;  // STREAM
 };
 
+// Records pieces of work one after the other, as CUDA graphs: what is enqueued between begin() and
+// end() on the current stream, which is one for recordings as long as the recorder lives, and on
+// those that it forks from it and joins again within the piece. Nothing of it runs before the first
+// replay. Memory that a piece takes is there for the later ones of its recorder; what they take and
+// give back is shared by the pieces of all recorders, so nothing of one recorder may be needed by
+// another. REQUIRES a run of the same work before, which makes what is made once.
+class PieceRecorder {
+ public:
+  virtual ~PieceRecorder() = default;  // the piece under way is given up, the stream as before
+  virtual void begin() = 0;
+  virtual bool empty() const = 0;  // nothing was enqueued since begin()
+  // Throws c10::Error for what cannot be recorded, as enqueueing it does.
+  virtual std::unique_ptr<RecordedWork> end() = 0;
+};
+
 // One slot per service.
 struct CudaServices {
   int (*device_count)() = nullptr;
@@ -54,12 +69,7 @@ struct CudaServices {
   // Never waits: negative as long as not both are reached.
   double (*seconds_between)(void* from, void* to) = nullptr;
   void (*release_event)(void* event) = nullptr;  // for another record_event(); calls no CUDA
-  // A CUDA graph of what `work` enqueues, on the current stream and on those that it forks from it
-  // and joins again; nothing of it runs before the first replay. Memory that `work` takes and gives
-  // back is shared by all records, so nothing of one may be needed by another. REQUIRES a run of
-  // the same work before, which makes what is made once. BLOCKS. Throws what `work` throws, and
-  // c10::Error for what cannot be recorded; the stream is as before then, and the work is not done.
-  std::unique_ptr<RecordedWork> (*record)(const std::function<void()>& work) = nullptr;
+  std::unique_ptr<PieceRecorder> (*recorder)() = nullptr;  // BLOCKS until the device is idle
   // For tests: from now on an operator for which the host waits is an error (c10::Error).
   void (*forbid_host_waits)(bool forbidden) = nullptr;
 };
@@ -71,7 +81,7 @@ struct CudaTables {
 };
 
 // Bumped whenever a table or a launcher's arguments change.
-inline constexpr unsigned kCudaPluginAbi = 12;
+inline constexpr unsigned kCudaPluginAbi = 13;
 // The plugin's one symbol: fills the tables and returns true, or false when the ABI differs.
 using CudaPluginEntry = bool (*)(unsigned abi, CudaTables* tables);
 inline constexpr const char* kCudaPluginSymbol = "wmtp_cuda_plugin";

@@ -15,9 +15,9 @@ c10::Device device_of_grads(const parallel::ParallelOptions& options) {
 
 }  // namespace
 
-GradNorms::GradNorms(parallel::Runtime& runtime)
+GradNorms::GradNorms(parallel::Runtime& runtime, bool beside)
     : runtime_(runtime),
-      side_(device_of_grads(runtime.options())),
+      side_(beside ? device_of_grads(runtime.options()) : c10::Device(c10::kCPU)),
       squared_norms_U_(at::zeros(
           {static_cast<std::int64_t>(runtime.states().size())},
           at::TensorOptions().dtype(kFloat64).device(device_of_grads(runtime.options())))) {}

@@ -9,8 +9,9 @@ namespace wmtp::training {
 
 class GradNorms {
  public:
-  // BORROWS the runtime.
-  explicit GradNorms(parallel::Runtime& runtime);
+  // BORROWS the runtime. `beside`: on a GPU upon a second stream, which joins the current one in
+  // total() only.
+  GradNorms(parallel::Runtime& runtime, bool beside);
   GradNorms(const GradNorms&) = delete;
   GradNorms& operator=(const GradNorms&) = delete;
 

@@ -19,7 +19,8 @@ Step::Step(parallel::Runtime& runtime, Objective& objective, optim::AdamW& optim
       optimizer_(optimizer),
       reduce_(reduce),
       options_(options),
-      norms_(runtime),
+      // The collectives of several ranks part a recording, and no piece may leave a stream behind.
+      norms_(runtime, /*beside=*/!options.cuda_graphs || reduce.world() == 1),
       layout_(reduce.world()) {
   layout_.add("squared_norm");  // of the gradient, loss scale included
   layout_.add("bad");           // signals that are not finite

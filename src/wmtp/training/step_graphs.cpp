@@ -9,8 +9,8 @@
 #include "wmtp/tensor/copy_to_device.h"
 #include "wmtp/tensor/profile_scope.h"
 
-// What a graph may name, and where it lies. Weights, their copies to compute with and gradients
-// stand for the whole run. Batches and normalisers lie in copies that the graph owns (StaticInput)
+// What a graph may name, and where it lies. Weights, their copies to compute with, gradients, and
+// the slots into which several ranks gather and reduce stand for the whole run. Batches and normalisers lie in copies that the graph owns (StaticInput)
 // and that are filled before each replay. Totals lie in one vector of all graphs, and leave it
 // behind each replay, because the host reads them a step late. Everything else is taken from the
 // graphs' own memory while they are recorded, and is dead when a replay ends.
@@ -19,14 +19,20 @@
 // recorded outside of it, so the current stream waits for all of them first. It does so before
 // plain steps too: whichever way a step goes, the host's notes on what is pending are the same
 // behind it. Its notes on gradients (parallel/reducer.h) are those of the last plain or recorded
-// step, and begin_step() forgets them.
+// step, and begin_step() forgets them. So are its notes on what is gathered: a step begins with
+// nothing gathered, which a validation in between may have changed, and all that it gathers is
+// waited for within it, as a graph cannot wait for a collective of another step.
+//
+// Nothing of a recording is done, collectives neither: a rank whose step cannot be recorded computes
+// it plainly, and the others see no difference.
 
 namespace wmtp::training {
 
 StepGraphs::StepGraphs(parallel::Runtime& runtime, Totals totals, Compute compute)
     : runtime_(runtime), totals_(std::move(totals)), compute_(std::move(compute)) {
-  WMTP_CHECK(runtime.options().device.is_cuda() && runtime.buffer_bytes() == 0 &&
-                 !runtime.options().frees_grads,
+  const parallel::ParallelOptions& options = runtime.options();
+  WMTP_CHECK(options.device.is_cuda() && !options.frees_grads &&
+                 (!options.gathers_early || runtime.buffer_bytes() == 0),
              "a step is recorded whose weights or gradients do not stand");
 }
 
@@ -35,6 +41,7 @@ Totals StepGraphs::run(StepFacts& facts, std::span<const DeviceBatch> batches) {
   facts.head_targets_H = copy_to_device<double>(counts, runtime_.options().device);
   ++hits_.steps;
   runtime_.settle();
+  runtime_.forget_gathered();
   const bool replays = failpoint::pass("step.graph") != failpoint::Action::skip;
   Graph* const graph = replays ? find_or_record(facts, batches) : nullptr;
   if (graph) {
@@ -80,7 +87,7 @@ StepGraphs::Graph StepGraphs::record(const StepFacts& facts, std::span<const Dev
     throw Error(ErrorKind::device, "train", "the recording was made to fail");
   Graph graph;
   graph.input = std::make_shared<StaticInput>(facts, batches);
-  graph.work = cuda_tables().services.record([this, input = graph.input] {
+  graph.work = std::make_unique<RecordedPieces>([this, input = graph.input] {
     totals_.zero();
     compute_(input->facts(), input->batches(), totals_);
   });

@@ -2,8 +2,10 @@
 // the last gradient, with one launch in place of thousands. Shapes that come for the first time are
 // computed plainly, the second time they are recorded, and from then on replayed: a hit. As many
 // graphs as kMostGraphs are kept; the one that was needed least lately gives way, and its shape is
-// a new one again. With one rank there is no collective in it. What cannot be recorded is told
-// once, and the run goes on plainly.
+// a new one again. Collectives are no part of a graph: with several ranks a step is the pieces
+// between them (tensor/recorded_pieces.h). Each rank replays as its own shapes come, for what the
+// others see of it, the order of its collectives, is that of a plain step. What cannot be recorded
+// is told once, and the run goes on plainly.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -14,7 +16,7 @@
 #include <span>
 
 #include "wmtp/parallel/runtime.h"
-#include "wmtp/tensor/cuda_plugin.h"
+#include "wmtp/tensor/recorded_pieces.h"
 #include "wmtp/training/static_input.h"
 #include "wmtp/training/totals.h"
 
@@ -38,13 +40,14 @@ class StepGraphs {
   using Compute =
       std::function<void(const StepFacts&, std::span<const DeviceBatch>, Totals& totals)>;
 
-  // BORROWS the runtime. REQUIRES one rank on a GPU, weights and gradients that stay where they are
-  // (no gather or reduce slots, no frees_grads). `totals`: of the layout.
+  // BORROWS the runtime. REQUIRES a GPU, gradients that stay where they are (no frees_grads), and
+  // of several ranks steps that find nothing gathered (no gathers_early). `totals`: of the layout.
   StepGraphs(parallel::Runtime& runtime, Totals totals, Compute compute);
   StepGraphs(const StepGraphs&) = delete;
   StepGraphs& operator=(const StepGraphs&) = delete;
 
-  // STREAM; BLOCKS where a shape is recorded. Gives the facts their normalisers on the device.
+  // STREAM; BLOCKS where a shape is recorded, and where a collective does. COLLECTIVE as compute is.
+  // Gives the facts their normalisers on the device.
   Totals run(StepFacts& facts, std::span<const DeviceBatch> batches);
 
   const GraphHits& hits() const { return hits_; }
@@ -52,7 +55,7 @@ class StepGraphs {
  private:
   struct Graph {
     std::shared_ptr<StaticInput> input;
-    std::unique_ptr<RecordedWork> work;
+    std::unique_ptr<RecordedPieces> work;
     std::int64_t last_step = 0;
   };
   Graph* find_or_record(const StepFacts& facts, std::span<const DeviceBatch> batches);

@@ -28,7 +28,7 @@ namespace {
 struct Keeper {
   Memory memory;
   cudaStream_t stream = current_stream();
-  std::uint64_t recording = current_recording();  // which took it; 0: none
+  std::uint64_t recording = current_taker();  // whose work took it; 0: none
 };
 
 struct Figures {
@@ -74,7 +74,7 @@ void release(void* context) {
     return give(keeper->recording == 0 ? keeper->stream : current_stream(),
                 [memory = keeper->memory] { poison(memory); });
   recording->keep(keeper->memory);
-  if (keeper->recording == recording->number())
+  if (keeper->recording == recording->taker())
     recording->note_release(keeper->memory);
   else
     poison(keeper->memory);

@@ -64,7 +64,7 @@ CudaServices services() {
                     .count();
               },
           .release_event = [](void* event) { delete static_cast<Clock::time_point*>(event); },
-          .record = &record,
+          .recorder = &make_recorder,
           .forbid_host_waits = &forbid_host_waits};
 }
 

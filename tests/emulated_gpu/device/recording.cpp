@@ -10,6 +10,11 @@
 namespace wmtp::emulated {
 namespace {
 
+std::uint64_t next_number() {
+  static std::atomic<std::uint64_t> last = 0;
+  return ++last;
+}
+
 class Replayed final : public RecordedWork {
  public:
   explicit Replayed(Recording::Graph graph)
@@ -26,10 +31,9 @@ class Replayed final : public RecordedWork {
 
 }  // namespace
 
-Recording::Recording(cudaStream_t origin) : origin_(origin), streams_{{origin, {}}} {
-  static std::atomic<std::uint64_t> last = 0;
-  number_ = ++last;
-  recorder() = this;
+Recording::Recording(cudaStream_t origin, std::uint64_t recorder)
+    : number_(next_number()), recorder_(recorder), origin_(origin), streams_{{origin, {}}} {
+  emulated::recorder() = this;
 }
 
 Recording::~Recording() {
@@ -78,20 +82,48 @@ std::uint64_t current_recording() {
   return recording ? recording->number() : 0;
 }
 
+std::uint64_t current_taker() {
+  const Recording* const recording = Recording::current();
+  return recording ? recording->taker() : 0;
+}
+
 void refuse_while_recording(const char* what) {
   TORCH_CHECK(recorder() == nullptr, what, " while work is recorded");
 }
 
+namespace {
+
 // On a stream of its own, as a capture is: the default one cannot be recorded.
-std::unique_ptr<RecordedWork> record(const std::function<void()>& work) {
-  refuse_while_recording("a recording");
-  do_all();
+const c10::Stream& recording_stream() {
   static const c10::Stream stream =
       c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA).getStreamFromGlobalPool(gpu());
-  const c10::StreamGuard guard(stream);
-  Recording recording(stream_of(stream.id()));
-  work();
-  return std::make_unique<Replayed>(recording.finish());
+  return stream;
+}
+
+class EmulatedRecorder final : public PieceRecorder {
+ public:
+  void begin() override {
+    piece_.emplace(stream_of(recording_stream().id()), number_);
+  }
+  bool empty() const override { return piece_->empty(); }
+  std::unique_ptr<RecordedWork> end() override {
+    auto work = std::make_unique<Replayed>(piece_->finish());
+    piece_.reset();
+    return work;
+  }
+
+ private:
+  c10::StreamGuard guard_{recording_stream()};
+  std::uint64_t number_ = next_number();
+  std::optional<Recording> piece_;
+};
+
+}  // namespace
+
+std::unique_ptr<PieceRecorder> make_recorder() {
+  refuse_while_recording("a recording");
+  do_all();
+  return std::make_unique<EmulatedRecorder>();
 }
 
 }  // namespace wmtp::emulated

@@ -25,13 +25,16 @@ class Recording final : public Recorder {
     std::vector<Memory> memory;  // of addresses that the work may name
   };
 
-  explicit Recording(cudaStream_t origin);  // of the calling thread, until it is destroyed
+  // Of the calling thread, until it is destroyed. `recorder`: whose piece it is.
+  Recording(cudaStream_t origin, std::uint64_t recorder);
   ~Recording() override;
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
   static Recording* current();  // the calling thread's; null: none
-  std::uint64_t number() const { return number_; }
+  std::uint64_t number() const { return number_; }  // of this piece
+  std::uint64_t taker() const { return recorder_; }  // of the memory that is taken meanwhile
+  bool empty() const { return graph_.work.empty(); }
 
   void note(cudaStream_t stream, std::function<void()> work) override;
   void note_release(const Memory& memory);  // whatever stream is current
@@ -42,17 +45,18 @@ class Recording final : public Recorder {
   Graph finish();
 
  private:
-  std::uint64_t number_;
+  std::uint64_t number_, recorder_;
   cudaStream_t origin_;
   std::map<cudaStream_t, Point> streams_;  // that follow the recording's, and their last points
   Graph graph_;
 };
 
-std::uint64_t current_recording();  // 0: none
+std::uint64_t current_recording();  // its number; 0: none
+std::uint64_t current_taker();      // 0: no recording's
 // Error "<what> while work is recorded".
 void refuse_while_recording(const char* what);
 
 // The service of tensor/cuda_plugin.h.
-std::unique_ptr<RecordedWork> record(const std::function<void()>& work);
+std::unique_ptr<PieceRecorder> make_recorder();
 
 }  // namespace wmtp::emulated

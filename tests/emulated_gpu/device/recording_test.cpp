@@ -15,10 +15,12 @@
 #include <optional>
 
 #include "support/cuda_main.h"
+#include "wmtp/core/error.h"
 #include "wmtp/kernels/cuda/launchers.h"
 #include "wmtp/kernels/grad_norm.h"
 #include "wmtp/tensor/cuda_plugin.h"
 #include "wmtp/tensor/dtype.h"
+#include "wmtp/tensor/recorded_pieces.h"
 #include "wmtp/tensor/side_stream.h"
 
 namespace wmtp::emulated::testing {
@@ -30,8 +32,8 @@ at::TensorOptions on_gpu(DType dtype = kFloat32) {
   return at::TensorOptions().dtype(dtype).device(kGpu);
 }
 
-std::unique_ptr<RecordedWork> record(const std::function<void()>& work) {
-  return cuda_tables().services.record(work);
+std::unique_ptr<RecordedPieces> record(const std::function<void()>& work) {
+  return std::make_unique<RecordedPieces>(work);
 }
 
 void expect_refused(const std::function<void()>& work, const std::string& reason) {
@@ -47,8 +49,18 @@ void expect_refused(const std::function<void()>& work, const std::string& reason
 // An accumulator, to which a kernel adds the sum of 64 squares.
 struct Sum {
   Tensor total = at::zeros({}, on_gpu(kFloat64));
+  Tensor partial = at::empty({kernels::kMaxPartialBlocks}, on_gpu(kFloat64));
   void add(const Tensor& numbers) const { kernels::add_squared_norm(numbers, total); }
   double value() const { return total.item<double>(); }
+  // The same in two steps: what the kernel is given names addresses and keeps no memory.
+  kernels::CudaSquaredNorm arguments(const Tensor& numbers) const {
+    return {kernels::Element::fp32, numbers.data_ptr(), partial.data_ptr<double>(),
+            total.data_ptr<double>(), 64};
+  }
+  static void launch(const kernels::CudaSquaredNorm& args) {
+    ASSERT_EQ(
+        cuda_tables().kernels->squared_norm(args, cuda_tables().services.current_stream()), 0);
+  }
 };
 
 TEST(Recording, ComputesNothingAndEveryReplayDoesOnce) {
@@ -114,7 +126,8 @@ TEST(Recording, RefusesWhatACaptureDoes) {
   expect_refused([&] { (void)here.to(kGpu); }, copy);
   expect_refused([&] { (void)there.sum().item<float>(); }, "waits for aten::_local_scalar_dense");
   expect_refused([] { cuda_tables().services.synchronize(); }, "a wait for the GPU");
-  expect_refused([] { record([] {}); }, "a recording while work is recorded");
+  EXPECT_THROW(record([] { record([] {}); }), wmtp::Error);
+  expect_refused([] { cuda_tables().services.recorder(); }, "a recording while work is recorded");
   expect_refused([&] { (void)at::index_select(there, 0, rows); }, "host memory is read");
   expect_refused([&] { there.index_put_({rows[0]}, there[0].clone()); }, "host memory is read");
   expect_refused([&] { there.uniform_(); }, "aten::uniform_ while work is recorded");
@@ -149,16 +162,12 @@ TEST(Recording, ShowsMemoryThatIsReadWhenItWasGivenBack) {
   for (const Back back : {Back::within, Back::older_within, Back::later}) {
     SCOPED_TRACE(static_cast<int>(back));
     const Sum sum;
-    const Tensor partial = at::empty({kernels::kMaxPartialBlocks}, on_gpu(kFloat64));
     Tensor numbers = at::ones({64}, on_gpu());
     const auto graph = record([&] {
       if (back == Back::within) numbers = at::ones({64}, on_gpu());
-      const kernels::CudaSquaredNorm args{kernels::Element::fp32, numbers.data_ptr(),
-                                          partial.data_ptr<double>(), sum.total.data_ptr<double>(),
-                                          64};
+      const kernels::CudaSquaredNorm args = sum.arguments(numbers);
       if (back == Back::within) numbers.reset();
-      const CudaServices& services = cuda_tables().services;
-      ASSERT_EQ(cuda_tables().kernels->squared_norm(args, services.current_stream()), 0);
+      Sum::launch(args);
       if (back == Back::older_within) numbers.reset();
     });
     numbers.reset();
@@ -187,6 +196,94 @@ TEST(Recording, HoldsSideStreamsThatItWaitedFor) {
   EXPECT_THROW(done.wait(), c10::Error);
   expect_refused([&] { before.wait(); }, "not of the same recording");
   expect_refused([&] { side.run([&] { sum.add(numbers); }); }, "before the work of a side stream");
+}
+
+// Without work between them two actions share a gap.
+TEST(RecordedPieces, HaveTheHostsActionsBetweenThem) {
+  const Tensor counter = at::zeros({1}, on_gpu());
+  std::vector<float> seen;
+  const auto look = [&] { seen.push_back(counter.item<float>()); };
+  EXPECT_FALSE(is_recording());
+  const RecordedPieces pieces([&] {
+    EXPECT_TRUE(is_recording());
+    counter.add_(1);
+    between_pieces(look);
+    between_pieces([&] { counter.add_(10); });
+    counter.add_(100);
+    between_pieces(look);
+    counter.mul_(2);
+  });
+  EXPECT_FALSE(is_recording());
+  EXPECT_EQ(pieces.num_pieces(), 3U);
+  EXPECT_TRUE(seen.empty());
+  EXPECT_EQ(counter.item<float>(), 0);
+  pieces.replay();
+  EXPECT_THAT(seen, ::testing::ElementsAre(1, 111));
+  EXPECT_EQ(counter.item<float>(), 222);
+  pieces.replay();
+  EXPECT_THAT(seen, ::testing::ElementsAre(1, 111, 223, 333));
+  between_pieces(look);  // nothing is recorded: at once
+  EXPECT_EQ(seen.back(), 666);
+}
+
+// What one piece took is there for those behind it, until it is given back.
+TEST(RecordedPieces, ShareMemoryUntilItIsGivenBack) {
+  const Sum sum;
+  Tensor numbers;
+  for (const bool early : {false, true}) {
+    sum.total.zero_();
+    const RecordedPieces pieces([&] {
+      numbers = at::ones({64}, on_gpu());
+      between_pieces([] {});
+      const kernels::CudaSquaredNorm args = sum.arguments(numbers);
+      if (early) numbers.reset();
+      Sum::launch(args);
+      between_pieces([] {});
+      numbers.reset();
+    });
+    for (int replay = 1; replay <= 2; ++replay) {
+      pieces.replay();
+      if (early)
+        EXPECT_TRUE(std::isnan(sum.value()));
+      else
+        EXPECT_EQ(sum.value(), 64 * replay);
+    }
+  }
+}
+
+TEST(RecordedPieces, LeaveNoStreamBehindOne) {
+  const Sum sum;
+  const Tensor numbers = at::ones({64}, on_gpu());
+  SideStream side(kGpu);
+  SideStream::Mark done;
+  const auto beside = [&](bool joins_first) {
+    return [&, joins_first] {
+      side.run([&] { sum.add(numbers); });
+      side.set(done);
+      if (joins_first) done.wait();
+      between_pieces([] {});
+      done.wait();
+    };
+  };
+  expect_refused(beside(false), "before the work of a side stream");
+  expect_refused(beside(true), "not of the same recording");
+  EXPECT_EQ(sum.value(), 0);
+  record([&] { sum.add(numbers); })->replay();
+  EXPECT_EQ(sum.value(), 64);
+}
+
+TEST(RecordedPieces, AreGivenUpWithTheirWork) {
+  const Tensor counter = at::zeros({1}, on_gpu());
+  EXPECT_THROW(record([&] {
+                 counter.add_(1);
+                 between_pieces([] {});
+                 counter.add_(1);
+                 throw std::runtime_error("given up");
+               }),
+               std::runtime_error);
+  EXPECT_FALSE(is_recording());
+  counter.add_(1);
+  EXPECT_EQ(counter.item<float>(), 1);
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ void add_runtime_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(runtime.deterministic),
       "Same bits on every rerun and resume with the same ranks and device; needs runtime.threads");
   add(rows, WMTP_KEY(runtime.cuda_graphs),
-      "on: a step whose shapes came before is replayed as a CUDA graph; one GPU, stage baseline; "
+      "on: a step whose shapes came before is replayed as a CUDA graph; on GPUs, stage baseline; "
       "auto = off; never run on a GPU")
       .host();
   add(rows, WMTP_KEY(runtime.attention),

@@ -107,6 +107,7 @@ parallel::ParallelOptions parallel_options(const config::Config& config,
   options.frees_grads = device.is_cuda() && !options.offloads() &&
                         config::accumulation_steps(config, context.world) == 1 &&
                         !wants_cuda_graphs(config.runtime);
+  options.gathers_early = !wants_cuda_graphs(config.runtime);
   return options;
 }
 

@@ -11,15 +11,21 @@
 namespace wmtp::run {
 namespace {
 
+// Gradients that stand in fp32 are summed over ranks where they lie.
+bool reduces_copies(const training::AssembleOptions& assemble) {
+  return assemble.parallel.strategy == parallel::Strategy::no_shard ||
+         assemble.parallel.strategy == parallel::Strategy::hybrid_shard;
+}
+
 // Why no graph can hold it; empty: one can.
 std::string why_no_graph(const GraphedRun& run) {
   const training::AssembleOptions& assemble = run.assemble;
   if (!assemble.parallel.device.is_cuda()) return "on a CPU, but graphs are of GPUs only";
-  if (run.world > 1)
+  if (run.world > 1 && assemble.parallel.reduce_dtype != kFloat32 && reduces_copies(assemble))
     return fmt::format(
-        "with {} ranks, but a graph holds the compute of one: between its parts "
-        "others would have to be waited for",
-        run.world);
+        "with gradients that {} ranks sum in {} under {}, but each graph would keep a copy of all "
+        "of them",
+        run.world, name_of(assemble.parallel.reduce_dtype), name_of(assemble.parallel.strategy));
   if (run.stage != "baseline")
     return fmt::format("in stage {}, but only steps of baseline can be replayed so far", run.stage);
   if (assemble.parallel.offloads())
