@@ -117,9 +117,7 @@ training::AssembleOptions options_of(const StepFlags& flags, const model::ModelC
   options.parallel.cpu_offload = flags.offload;
   options.transformer.float8 = run::float8_recipe(float8_from_name(flags.float8), "--float8",
                                                   options.model, options.parallel);
-  const bool stand = flags.offload || flags.accumulation > 1 || flags.cuda_graphs;
-  options.parallel.frees_grads = device.is_cuda() && !stand;
-  options.parallel.gathers_early = !flags.cuda_graphs;
+  options.parallel.frees_grads = device.is_cuda() && !flags.offload && flags.accumulation == 1;
   options.groups.groups = {
       {.name = "policy", .learning_rate = flags.learning_rate, .weight_decay = 0.01}};
   options.adamw.recipe = optim::recipe_from_name(flags.precision);

@@ -153,7 +153,8 @@ Work Communicator::all_gather(const Tensor& out, const Tensor& in, std::string_v
   check(out, "all_gather");
   check(in, "all_gather");
   require_multiple("all_gather", out, in, world_);
-  return started(CollectiveKind::all_gather, out, label, [=, this] { return do_all_gather(out, in); });
+  return started(CollectiveKind::all_gather, out, label,
+                 [=, this] { return do_all_gather(out, in); });
 }
 
 Work Communicator::reduce_scatter(const Tensor& out, const Tensor& in, std::string_view label) {
@@ -174,7 +175,8 @@ Work Communicator::broadcast(const Tensor& in_out, int root, std::string_view la
   check(in_out, "broadcast");
   require(root >= 0 && root < world_, "broadcast", fmt::format("root {} of {}", root, world_));
   return started(
-      CollectiveKind::broadcast, in_out, label, [=, this] { return do_broadcast(in_out, root); }, root);
+      CollectiveKind::broadcast, in_out, label, [=, this] { return do_broadcast(in_out, root); },
+      root);
 }
 
 Work Communicator::started_between_two(std::string_view kind, const Tensor& tensor, int other,
@@ -243,7 +245,8 @@ std::vector<std::string> Communicator::gather_bytes(std::string_view mine, int r
     all_gather(all, padded, label).wait();
   else
     started(
-        CollectiveKind::other, padded, label, [=, this] { return do_gather(all, padded, root); }, root)
+        CollectiveKind::other, padded, label, [=, this] { return do_gather(all, padded, root); },
+        root)
         .wait();
 
   std::vector<std::string> result;

@@ -13,40 +13,17 @@
 
 #include "wmtp/comm/collective_log.h"
 #include "wmtp/comm/collective_meter.h"
+#include "wmtp/comm/work.h"
 #include "wmtp/tensor/tensor.h"
 
 namespace wmtp::comm {
 
-// A collective under way. Its tensors stay alive until it ends. A default-made one is already done.
-class Work {
- public:
-  class Body {
-   public:
-    virtual ~Body() = default;
-    virtual void wait() = 0;
-    virtual bool done() = 0;
-    // When the result was there, where the backend tells.
-    virtual std::optional<Clock::time_point> ended() const { return std::nullopt; }
-  };
-  Work() = default;
-  explicit Work(std::unique_ptr<Body> body) : body_(std::move(body)) {}
-
-  // CPU tensors: BLOCKS until the result is there. CUDA tensors: the current STREAM waits, the host
-  // goes on. Throws Error comm when a peer is lost, time is up or the group was aborted. May be
-  // called again.
-  void wait();
-  bool done() const { return !body_ || body_->done(); }
-  std::optional<Clock::time_point> ended() const { return body_ ? body_->ended() : std::nullopt; }
-
- private:
-  std::unique_ptr<Body> body_;
-};
-
 // All functions but the accessors, send() and recv() are COLLECTIVE: all ranks, same order, same
 // sizes and dtypes. Tensors are contiguous, on device(); empty ones are allowed everywhere and cost
-// no message. `label` shows in the watchdog's report and in the order comparison. What returns a
-// Work may be called in work that is recorded (tensor/recorded_pieces.h), and its Work waited for
-// there: each replay starts the collective and waits for it, upon the tensors of then.
+// no message. `label` shows in the watchdog's report and in the order comparison. Those
+// from all_gather() to broadcast() may be called in work that is recorded
+// (tensor/recorded_pieces.h), and their Work waited for there: each replay starts the collective
+// and waits for it, upon the same tensors.
 class Communicator {
  public:
   static constexpr int kAllRanks = -1;

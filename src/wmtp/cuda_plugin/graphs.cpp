@@ -15,10 +15,10 @@
 // its own thread alone, for the loader and the writer of checkpoints go on meanwhile.
 //
 // All captures are made on one stream, because cuBLAS keeps a workspace for each stream, and share
-// one pool of memory: where two recorders use the same bytes, each writes them before it reads them.
-// Between the pieces of one recorder nothing is captured and nothing done, so what one piece left is
-// there for the next, at a replay too. A capture in which nothing was enqueued goes on instead of
-// becoming a graph: LibTorch warns of empty ones.
+// one pool of memory: where two recorders use the same bytes, each writes them before it reads
+// them. Between the pieces of one recorder nothing is captured and nothing done, so what one piece
+// left is there for the next, at a replay too. A capture in which nothing was enqueued goes on
+// instead of becoming a graph: LibTorch warns of empty ones.
 //
 // A capture that failed has to be ended before its stream does anything else. LibTorch leaves its
 // allocators waiting for the end where the runtime refuses the capture, and what they wait with

@@ -1,6 +1,6 @@
 // Work that is recorded once and replayed, with what the host does in it. A CUDA graph holds the
-// device's own work alone, so each thing that the host has to do (starting a collective, waiting for
-// one) ends a piece and begins another. THREADS: what is recorded is the work of one thread.
+// device's own work alone, so each thing that the host has to do (starting a collective, waiting
+// for one) ends a piece and begins another. THREADS: what is recorded is the work of one thread.
 #pragma once
 #include <cstddef>
 #include <functional>

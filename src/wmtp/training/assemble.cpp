@@ -19,6 +19,8 @@ parallel::ParallelOptions parallel_of(const AssembleOptions& options) {
   if (!parallel.split_masters)
     parallel.split_masters = optim::splits_masters(options.adamw.recipe) || parallel.offloads();
   parallel.trained_alignment = optim::shard_alignment(options.adamw.recipe);
+  // A graph names addresses that stay, and knows of one step.
+  if (options.step.cuda_graphs) parallel.frees_grads = parallel.gathers_early = false;
   return parallel;
 }
 

@@ -28,12 +28,12 @@ struct AssembleOptions {
   parallel::ParallelOptions parallel;
   optim::ParamGroups groups;
   optim::AdamWSettings adamw;  // its recipe decides parts of `parallel` (parallel_of)
-  StepOptions step;
+  StepOptions step;            // so does what it says of graphs
   std::optional<optim::LossScaleSettings> loss_scale = {};  // absent: fp16 has the usual one
 };
 
 // How the runtime keeps such a model: `parallel` with the masters' dtype and the cuts of the
-// recipe.
+// recipe, and what steps that are replayed need.
 parallel::ParallelOptions parallel_of(const AssembleOptions& options);
 
 // OWNS everything a step works on.

@@ -10,10 +10,11 @@
 #include "wmtp/tensor/profile_scope.h"
 
 // What a graph may name, and where it lies. Weights, their copies to compute with, gradients, and
-// the slots into which several ranks gather and reduce stand for the whole run. Batches and normalisers lie in copies that the graph owns (StaticInput)
-// and that are filled before each replay. Totals lie in one vector of all graphs, and leave it
-// behind each replay, because the host reads them a step late. Everything else is taken from the
-// graphs' own memory while they are recorded, and is dead when a replay ends.
+// the slots into which several ranks gather and reduce stand for the whole run. Batches and
+// normalisers lie in copies that the graph owns (StaticInput) and that are filled before each
+// replay. Totals lie in one vector of all graphs, and leave it behind each replay, because the host
+// reads them a step late. Everything else is taken from the graphs' own memory while they are
+// recorded, and is dead when a replay ends.
 //
 // Updates of the step before run on a stream of their own, and a graph cannot wait for what was
 // recorded outside of it, so the current stream waits for all of them first. It does so before
@@ -23,8 +24,8 @@
 // nothing gathered, which a validation in between may have changed, and all that it gathers is
 // waited for within it, as a graph cannot wait for a collective of another step.
 //
-// Nothing of a recording is done, collectives neither: a rank whose step cannot be recorded computes
-// it plainly, and the others see no difference.
+// Nothing of a recording is done, collectives neither: a rank whose step cannot be recorded
+// computes it plainly, and the others see no difference.
 
 namespace wmtp::training {
 

@@ -46,8 +46,8 @@ class StepGraphs {
   StepGraphs(const StepGraphs&) = delete;
   StepGraphs& operator=(const StepGraphs&) = delete;
 
-  // STREAM; BLOCKS where a shape is recorded, and where a collective does. COLLECTIVE as compute is.
-  // Gives the facts their normalisers on the device.
+  // STREAM; BLOCKS where a shape is recorded, and where a collective does. COLLECTIVE as compute
+  // is. Gives the facts their normalisers on the device.
   Totals run(StepFacts& facts, std::span<const DeviceBatch> batches);
 
   const GraphHits& hits() const { return hits_; }

@@ -102,9 +102,7 @@ const c10::Stream& recording_stream() {
 
 class EmulatedRecorder final : public PieceRecorder {
  public:
-  void begin() override {
-    piece_.emplace(stream_of(recording_stream().id()), number_);
-  }
+  void begin() override { piece_.emplace(stream_of(recording_stream().id()), number_); }
   bool empty() const override { return piece_->empty(); }
   std::unique_ptr<RecordedWork> end() override {
     auto work = std::make_unique<Replayed>(piece_->finish());

@@ -31,8 +31,8 @@ class Recording final : public Recorder {
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
-  static Recording* current();  // the calling thread's; null: none
-  std::uint64_t number() const { return number_; }  // of this piece
+  static Recording* current();                       // the calling thread's; null: none
+  std::uint64_t number() const { return number_; }   // of this piece
   std::uint64_t taker() const { return recorder_; }  // of the memory that is taken meanwhile
   bool empty() const { return graph_.work.empty(); }
 

@@ -58,8 +58,8 @@ struct Sum {
             total.data_ptr<double>(), 64};
   }
   static void launch(const kernels::CudaSquaredNorm& args) {
-    ASSERT_EQ(
-        cuda_tables().kernels->squared_norm(args, cuda_tables().services.current_stream()), 0);
+    ASSERT_EQ(cuda_tables().kernels->squared_norm(args, cuda_tables().services.current_stream()),
+              0);
   }
 };
 

@@ -5,7 +5,6 @@
 #include "wmtp/config/derived.h"
 #include "wmtp/core/error.h"
 #include "wmtp/core/same_name.h"
-#include "wmtp/run/plan/kernels/cuda_graphs.h"
 
 namespace wmtp::run {
 namespace {
@@ -105,9 +104,7 @@ parallel::ParallelOptions parallel_options(const config::Config& config,
   options.prefetch_backward = static_cast<int>(fsdp.prefetch.backward);
   options.no_sync = fsdp.no_sync;
   options.frees_grads = device.is_cuda() && !options.offloads() &&
-                        config::accumulation_steps(config, context.world) == 1 &&
-                        !wants_cuda_graphs(config.runtime);
-  options.gathers_early = !wants_cuda_graphs(config.runtime);
+                        config::accumulation_steps(config, context.world) == 1;
   return options;
 }
 

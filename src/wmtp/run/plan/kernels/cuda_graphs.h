@@ -18,8 +18,9 @@ struct GraphedRun {
 };
 // Where the steps ask for graphs: error config that begins with `key` for the first thing in the
 // run that no graph can hold: CPUs, other stages than baseline, gradients that several ranks sum in
-// fewer bits than they are kept in, masters in host memory, numbers that change from step to step on the host (loss scale), weights that are made
-// anew by the host's word (float8, NF4, frozen ones in another dtype than is computed with).
+// fewer bits than they are kept in, masters in host memory, numbers that change from step to step
+// on the host (loss scale), weights that are made anew by the host's word (float8, NF4, frozen ones
+// in another dtype than is computed with).
 void check_cuda_graphs(std::string_view key, const GraphedRun& run);
 // Says of them what nobody has seen yet.
 void tell_cuda_graphs(const training::StepOptions& step);
