@@ -72,7 +72,13 @@ void Reducer::begin_step() {
   std::fill(reduced_.begin(), reduced_.end(), false);
   std::fill(opened_.begin(), opened_.end(), false);
   std::fill(told_.begin(), told_.end(), false);
-  turn_ = crossing_turn_ = 0;  // a step takes the same slots each time, as a replay does
+  // A step takes the same slots each time, as a replay does. What is under way in them is of a
+  // recording that failed.
+  turn_ = crossing_turn_ = 0;
+  closed_last_ = nullptr;
+  for (Slot& slot : slots_) slot.unit = -1;
+  for (auto& [unit, slot] : own_) slot.unit = -1;
+  for (Crossing& crossing : crossings_) crossing.unit = -1;
 }
 
 Reducer::Slot& Reducer::slot_of(std::size_t unit) {

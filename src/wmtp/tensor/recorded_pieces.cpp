@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "wmtp/core/error.h"
+#include "wmtp/core/failpoint.h"
 
 namespace wmtp {
 
@@ -28,6 +29,8 @@ RecordedPieces::RecordedPieces(const std::function<void()>& work) {
 }
 
 void RecordedPieces::end_piece() {
+  if (failpoint::pass("step.graph.record") == failpoint::Action::damage)
+    throw Error(ErrorKind::device, "tensor", "the recording was made to fail");
   parts_.emplace_back([work = std::shared_ptr(recorder_->end())] { work->replay(); });
   ++num_pieces_;
 }
