@@ -40,8 +40,9 @@ def commands(row, bundle):
         # Some MB each: the table is what is kept.
         trace = os.path.join(tempfile.gettempdir(), f"wmtp_trace_{os.getpid()}.json")
         sides["wmtp"][0].extend(["--profile", trace])
-    if row.train:
-        sides["wmtp"] = (["python3", os.path.join(HERE, "gpu_train.py"), wmtp, *row.train.split()], row.seconds)
+    for script, flags in (("gpu_train.py", row.train), ("gpu_attention.py", row.attention)):
+        if flags:
+            sides["wmtp"] = (["python3", os.path.join(HERE, script), wmtp, *flags.split()], row.seconds)
     if row.peer:
         script = os.path.join(HERE, "anchor_fsdp2.py")
         sides["peer"] = (["python3", script, "--device", "cuda", *row.peer.split()], row.peer_seconds)

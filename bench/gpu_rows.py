@@ -4,7 +4,8 @@ Limits of time are estimates, rounded up: the rows were never timed at 2048 toke
 plugin are read, 20 s until 6.7B weights are drawn, 13 steps of 8192 tokens at 10,000 tok/s (11,500 were recorded at 1024 tokens)
 11 s; together 51 s, limit 100. A peer: as long and a minute of compilation, limit 170; with float8 or 8-bit AdamW more is compiled,
 limit 220. The floor: 6 s of products and attention, as long to begin, limit 60. `wmtp train` (bench/gpu_train.py): 20 s of start,
-5 s of data, 40 steps of 16,384 tokens at 60,000 tok/s 11 s, limit 100. The limits of a part together stay below those of a
+5 s of data, 40 steps of 16,384 tokens at 60,000 tok/s 11 s, limit 100. Attention alone (bench/gpu_attention.py): 20 s of start, 5 s
+for each of six kernels, limit 80. The limits of a part together stay below those of a
 call (tests/tools/gpu_records_test.py): a part that is called alone is not cut short.
 """
 import dataclasses
@@ -35,6 +36,7 @@ class Row:
     seconds: int = 100          # limit of one measurement
     peer_seconds: int = 170
     train: str = ""             # in place of `wmtp`: flags of gpu_train.py
+    attention: str = ""         # or of gpu_attention.py
 
 
 def speed(bound, other=""):
@@ -47,6 +49,10 @@ def memory(bound, other=""):
 
 def beside(other):
     return speed(None, other), memory(None, other)
+
+
+def evenly(bound):
+    return Goal("forward_over_even", True, bound), Goal("backward_over_even", True, bound)
 
 
 SEVEN = "--preset llama-mtp-7b --batch 4 --seq 2048"
@@ -105,6 +111,11 @@ ROWS = [
     Row("0.6B packed, cudnn", "attention", train="--attention cudnn", goals=beside("0.6B packed, flash")),
     Row("0.6B packed, flash, deterministic", "attention", train="--attention flash --deterministic",
         goals=beside("0.6B packed, flash")),
+    # Kernels alone, beside as much attention over documents of one length.
+    Row("attention, packed", "documents", attention="--documents packed", seconds=80, goals=evenly(0.9)),
+    Row("attention, medium", "documents", attention="--documents medium", seconds=80, goals=evenly(0.9)),
+    Row("attention, short", "documents", attention="--documents short", seconds=80, goals=evenly(None)),
+    Row("attention, packed, flash", "documents", attention="--documents packed --attention flash", seconds=80, goals=evenly(None)),
     Row("6.7B on 4 ranks", "ranks", f"{SEVEN} --recompute block --backend gloo --allow-shared-gpu --steps 1 --warm 0",
         ranks=4, seconds=400, goals=(memory(30.5),)),
     Row("verifiable", "stages", f"{STAGES} --stage verifiable --beside-uniform {OURS}", seconds=150,

@@ -149,6 +149,27 @@ class GpuRecords(WithPrograms):
         self.assertIn("tok_s_rank / 0.6B packed, flash's: 1;", self.run_parts("attention").stdout)
         self.assertEqual(self.num_calls("gpu_train.py"), 3)
 
+    def test_attention_is_measured_beside_even_documents(self):
+        """Ratios of the bench's own kernels, here of a CPU's; a name that the program does not give is an error."""
+        script = [sys.executable, str(ROOT / "bench/gpu_attention.py")]
+        program = Path(self.folder.name) / "wmtp"
+        rates = {", packed": (3, 2), ", packed, cudnn": (8, 6), ", as packed, evenly": (10, 5)}
+        lines = [json.dumps({"type": "kernel", "op": f"attention{way}{over}", "tflop_s": rate[index], "ms": 10})
+                 for over, rate in rates.items() for index, way in enumerate(("", " backward"))]
+        program.write_text("#!/bin/sh\ncat << END\n" + "\n".join(lines) + "\nEND\n")
+        program.chmod(0o755)
+
+        def ratios(*flags):
+            found = json.loads(subprocess.run([*script, program, *flags], check=True, capture_output=True, text=True).stdout)
+            return found["forward_over_even"], found["backward_over_even"], found["step_s"]
+
+        self.assertEqual(ratios(), (0.8, 1.2, 0.02))
+        self.assertEqual(ratios("--attention", "flash"), (0.3, 0.4, 0.02))
+        self.assertEqual(ratios("--device", "cpu"), (0.3, 0.4, 0.02))
+        done = subprocess.run([*script, program, "--documents", "short"], capture_output=True, text=True)
+        self.assertIn("measured no 'attention, short, cudnn' but attention, packed", done.stderr)
+        self.assertEqual(done.returncode, 1)
+
     def test_what_takes_too_long_ends_with_all_it_started(self):
         root = Path(self.folder.name)
         script = f"(sleep 2; touch {root}/survivor) & echo dying >&2; sleep 60"
@@ -182,7 +203,8 @@ class GpuRecords(WithPrograms):
     def test_the_flags_are_those_of_the_programs(self):
         """A typing error here would cost time on a GPU: every flag of a row is one that the program's help names."""
         ours = (ROOT / "src/wmtp/bench").glob("*.cpp")
-        known = {"train": (ROOT / "bench/gpu_train.py").read_text(), "wmtp": " ".join(path.read_text() for path in ours),
+        known = {"train": (ROOT / "bench/gpu_train.py").read_text(), "attention": (ROOT / "bench/gpu_attention.py").read_text(),
+                 "wmtp": " ".join(path.read_text() for path in ours),
                  "peer": (ROOT / "bench/anchor_fsdp2.py").read_text(), "floor": (ROOT / "bench/gemm_bound.py").read_text()}
         for row in gpu_records.ROWS:
             for side in known:
