@@ -68,6 +68,55 @@ def test_runs_of_every_kind_have_the_same_bits(runs, name, changes):
     assert state_hash(runs.checkpoint(f"{name}-replayed", 10)) == state_hash(runs.checkpoint(f"{name}-plain", 10))
 
 
+@pytest.fixture(scope="module")
+def critic(runs):
+    """The checkpoint of a critic: a value model, or what a head of the policy's own begins with."""
+    runs.run("critic", experiment__stage="critic", training__value_loss={"type": "mse", "bias_init": 0.5}, training__max_steps=6,
+             training__backbone_frozen=False, checkpoint__save_every_steps=6, training__use_lora=False)
+    return str(runs.checkpoint("critic", 6))
+
+
+WEIGHED = {"experiment__stage": "verifiable", "training__value": {"source": "model"}, "models__value_model__checkpoint_path": "critic"}
+RHO1 = {"experiment__stage": "rho1", "models__reference__path": "critic"}
+
+
+def of_stage(changes, critic):
+    return {**GRAPHS, "training__max_steps": 14, **{key: critic if value == "critic" and "path" in key else value for key, value in changes.items()}}
+
+
+@pytest.mark.parametrize("name, changes", [
+    ("critic-pairs", {"experiment__stage": "critic", "training__backbone_frozen": False, "data_sampling__use_pairwise": True,
+                      "training__value_loss": {"type": "pairwise_ranking"}}),
+    ("critic-lambda", {"experiment__stage": "critic", "models__policy__dtype": "bf16",
+                       "training__value_loss": {"type": "lambda_return", "lambda_schedule": {"warmup_steps": 2, "decay_steps": 8}}}),
+    ("joint", {"experiment__stage": "verifiable", "training__value": {"source": "joint"}, "training__value_head": {"dropout": 0.1}}),
+    ("model", WEIGHED),
+    ("uncached", {**WEIGHED, "training__signal_cache": False, "training__loss_normalization": "weights"}),
+    ("random", {**WEIGHED, "training__td": {"control": "random"}}),
+    ("rho1", RHO1),
+])
+def test_steps_of_every_stage_have_the_same_bits(runs, critic, name, changes):
+    """Signals of a frozen model are the run's own in the first epoch, and the cache's then."""
+    settings = of_stage(changes, critic)
+    hits, steps, *_ = replayed(runs.run(f"{name}-replayed", runtime__cache_dir=f"{runs.folder}/{name}-replayed-cache", **settings))
+    runs.run(f"{name}-plain", failpoint=PLAINLY, runtime__cache_dir=f"{runs.folder}/{name}-plain-cache", **settings)
+    assert steps == 14 and hits > 2
+    losses = losses_by_step(runs, f"{name}-replayed")
+    assert len(losses) == 14 and losses == losses_by_step(runs, f"{name}-plain")
+    assert state_hash(runs.checkpoint(f"{name}-replayed", 14)) == state_hash(runs.checkpoint(f"{name}-plain", 14))
+
+
+def test_a_resumed_run_whitens_with_the_same_tracker(runs, critic):
+    settings = of_stage({**WEIGHED, "training__td": {"mode": "gae", "whiten": "ema"},
+                         "training__lr_scheduler": {"type": "constant", "warmup_ratio": 0}}, critic)
+    runs.run("ema-whole", **settings)
+    runs.run("ema-cut", "--max-steps", "6", **settings)
+    hits, steps, *_ = replayed(runs.run("ema-cut", **settings))
+    assert steps == 8 and hits > 0
+    assert losses_by_step(runs, "ema-cut") == losses_by_step(runs, "ema-whole")
+    assert state_hash(runs.checkpoint("ema-cut", 14)) == state_hash(runs.checkpoint("ema-whole", 14))
+
+
 def test_what_cannot_be_recorded_runs_plainly(runs):
     short = {**GRAPHS, "training__max_steps": 6}
     done = runs.run("unrecorded", failpoint="step.graph.record:nth=1=damage", **short)
@@ -81,7 +130,9 @@ def test_what_cannot_be_recorded_runs_plainly(runs):
 @pytest.mark.parametrize("fact, ranks, changes", [
     ("on a CPU, but graphs are of GPUs only", 1, {"runtime__device": "cpu"}),
     ("with 2 ranks, but a graph holds the compute of one", 2, {}),
-    ("in stage rho1, but only steps of baseline", 1, {"experiment__stage": "rho1", "models__reference__path": "micro"}),
+    ("in stage rho1 with 2 ranks, but its weights may follow from sums over ranks", 2,
+     {"experiment__stage": "rho1", "models__reference__path": "micro"}),
+    ("with frozen weights in fp32 and compute in bf16, but", 1, {"experiment__stage": "critic"}),
     ("with cpu_offload, but", 1, {"distributed__fsdp__cpu_offload": True}),
     ("with fp16, but its loss scale", 1, {"distributed__fsdp__param_dtype": "fp16"}),
     ("with frozen weights in fp32 and compute in bf16, but", 1, {"training__use_lora": True}),

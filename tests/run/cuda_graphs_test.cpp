@@ -28,16 +28,18 @@ TEST(CudaGraphs, AreOffUnlessTheyAreAskedFor) {
   EXPECT_TRUE(wants_cuda_graphs(runtime));
 }
 
-TEST(CudaGraphs, HoldOneRanksStepOfBaseline) {
+TEST(CudaGraphs, HoldOneRanksStepOfEveryStage) {
   training::AssembleOptions options = on_one_gpu();
   EXPECT_NO_THROW(check(options));
   options.transformer.lora = model::LoraConfig{.dropout = 0.2};
   EXPECT_NO_THROW(check(options));
   EXPECT_WMTP_ERROR(check(options, "baseline", 2), ErrorKind::config,
                     "graphs with 2 ranks, but a graph holds the compute of one");
-  for (const char* stage : {"critic", "verifiable", "rho1"})
-    EXPECT_WMTP_ERROR(check(options, stage), ErrorKind::config,
-                      std::string("graphs in stage ") + stage + ", but only steps of baseline");
+  for (const char* stage : {"critic", "verifiable", "rho1"}) {
+    EXPECT_NO_THROW(check(options, stage));
+    EXPECT_WMTP_ERROR(check(options, stage, 2), ErrorKind::config,
+                      std::string("graphs in stage ") + stage + " with 2 ranks, but its weights");
+  }
   options.parallel.device = c10::Device(c10::kCPU);
   EXPECT_WMTP_ERROR(check(options), ErrorKind::config, "graphs on a CPU, but");
   options.step.cuda_graphs = false;
@@ -59,6 +61,10 @@ TEST(CudaGraphs, RefuseWhatTheHostDecidesStepByStep) {
   refused("with a base in NF4, but", [](Options& o) { o.quantize = true; });
   refused("with frozen weights in fp32 and compute in bf16, but", [](Options& o) {
     o.transformer.lora = model::LoraConfig{};
+    o.parallel.frozen_dtype = kFloat32;
+  });
+  refused("with frozen weights in fp32 and compute in bf16, but", [](Options& o) {
+    o.frozen = true;
     o.parallel.frozen_dtype = kFloat32;
   });
 }

@@ -44,8 +44,8 @@ class StepGraphs {
   StepGraphs(const StepGraphs&) = delete;
   StepGraphs& operator=(const StepGraphs&) = delete;
 
-  // STREAM; BLOCKS where a shape is recorded. Gives the facts their normalisers on the device.
-  Totals run(StepFacts& facts, std::span<const DeviceBatch> batches);
+  // STREAM; BLOCKS where a shape is recorded. REQUIRES facts with their numbers on the device.
+  Totals run(const StepFacts& facts, std::span<const DeviceBatch> batches);
 
   const GraphHits& hits() const { return hits_; }
 

@@ -15,13 +15,16 @@ namespace {
 std::string why_no_graph(const GraphedRun& run) {
   const training::AssembleOptions& assemble = run.assemble;
   if (!assemble.parallel.device.is_cuda()) return "on a CPU, but graphs are of GPUs only";
+  if (run.world > 1 && run.stage != "baseline")
+    return fmt::format(
+        "in stage {} with {} ranks, but its weights may follow from sums over ranks, "
+        "which no graph can hold",
+        run.stage, run.world);
   if (run.world > 1)
     return fmt::format(
         "with {} ranks, but a graph holds the compute of one: between its parts "
         "others would have to be waited for",
         run.world);
-  if (run.stage != "baseline")
-    return fmt::format("in stage {}, but only steps of baseline can be replayed so far", run.stage);
   if (assemble.parallel.offloads())
     return "with cpu_offload, but a step that the host waits in cannot be replayed";
   if (assemble.parallel.param_dtype == kFloat16 || assemble.loss_scale)
@@ -30,7 +33,8 @@ std::string why_no_graph(const GraphedRun& run) {
     return "with float8, but the host decides when weights are scaled anew";
   if (assemble.quantize) return "with a base in NF4, but the host decides what is dequantised when";
   const auto& frozen = assemble.parallel.frozen_dtype;
-  if (assemble.transformer.lora && frozen && *frozen != assemble.parallel.param_dtype)
+  const bool reads_frozen = assemble.transformer.lora || assemble.frozen;
+  if (reads_frozen && frozen && *frozen != assemble.parallel.param_dtype)
     return fmt::format(
         "with frozen weights in {} and compute in {}, but the host decides when they "
         "are converted",

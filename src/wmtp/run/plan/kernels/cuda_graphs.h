@@ -17,9 +17,10 @@ struct GraphedRun {
   int world = 1;
 };
 // Where the steps ask for graphs: error config that begins with `key` for the first thing in the
-// run that no graph can hold: CPUs, several ranks, other stages than baseline, masters in host
-// memory, numbers that change from step to step on the host (loss scale), weights that are made
-// anew by the host's word (float8, NF4, frozen ones in another dtype than is computed with).
+// run that no graph can hold: CPUs, several ranks, masters in host memory, numbers that change from
+// step to step on the host (loss scale), weights that are made anew by the host's word (float8,
+// NF4, frozen ones in another dtype than is computed with). A value or reference model of its own
+// may be kept in any way: its signals are computed in front of the graph.
 void check_cuda_graphs(std::string_view key, const GraphedRun& run);
 // Says of them what nobody has seen yet.
 void tell_cuda_graphs(const training::StepOptions& step);
