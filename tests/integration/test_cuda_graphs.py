@@ -144,6 +144,8 @@ def test_what_no_graph_can_hold_is_refused(runs, fact, ranks, changes):
     assert f"runtime.cuda_graphs: on {fact}" in (error_of(done) if ranks == 1 else done.stdout + done.stderr)
 
 
-def test_the_benchmark_says_how_many_steps_were_replayed(runs):
-    flags = ["--device", "cuda", "--preset", "micro", "--batch", 2, "--seq", 64, "--warm", 2, "--steps", 2, "--cuda-graphs"]
+@pytest.mark.parametrize("stage", [[], ["--stage", "critic"], ["--stage", "verifiable", "--signals", "joint"],
+                                   ["--stage", "rho1", "--signals", "model"]], ids=lambda words: "-".join(words[1:2]))
+def test_the_benchmark_says_how_many_steps_were_replayed(runs, stage):
+    flags = ["--device", "cuda", "--preset", "micro", "--batch", 2, "--seq", 64, "--warm", 2, "--steps", 2, "--cuda-graphs", *stage]
     assert runs.wmtp.json("bench", "step", *flags, env={"OMP_NUM_THREADS": "1"})["graph_hits"] == 0.5
