@@ -25,7 +25,7 @@ tests() {  # NAME LIMIT PROGRAM FILTER: of a program of gtest; a run in which no
 
 # Limits are guesses but for shapes (55 s were recorded on an H200). Kernels: 10 s to start LibTorch and the plugin, the CPU's half of the
 # comparison, and the rest for what nobody knows; on the emulated GPU, where a CPU does both halves, they took 2 to 16 s, k_cpu 35 s.
-# A step of `small` takes 0.01 s and its process 10 s: two of them in step_*, three runs in graphs, some 22 in step_variants and groups.
+# A step of `small` takes 0.01 s and its process 10 s: two of them in step_*, nine runs in graphs, some 22 in step_variants and groups.
 define_parts() {
   local float8=Float8OnGpu dtype
   local products=$float8.ForwardAndInputProducts:$float8.WeightProductsOverwriteOrAdd
@@ -45,12 +45,12 @@ define_parts() {
   tests k_float8_edges 90 kernels_test "$edges"
   tests k_ops 120 kernels_test "*OnGpu*-Planes*:AdamWInPlanes*:AdamWRounded*:AdamW8bit*:Nf4*:ProducedAmax*:*MeasuredProducts*:$float8.*:*/Shapes*:Packed*"
   tests shards 90 parallel_test '*OnGpu.*'
-  tests host_waits 90 training_test '*OnGpu.*'
+  tests host_waits 120 training_test '*OnGpu.*'
   part shapes 170 "$here/shapes.sh" "$bundle" "$out"
   for case in bf16_moments int8 tensorwise rowwise; do
     part step_$case 90 python3 "$here/step_precisions.py" "$bundle" $case
   done
-  part graphs 150 python3 "$here/graphs.py" "$bundle"
+  part graphs 300 python3 "$here/graphs.py" "$bundle"
   tests k_packed 90 kernels_test 'PackedAttentionOnGpu.*'
   # From here on what passed on an H200 before, but for what has changed since.
   # shellcheck disable=SC2016

@@ -5,6 +5,7 @@ Trains `small` on packed rows of the demo corpus, bf16, reproducible attention, 
   replayed   runtime.cuda_graphs: on
   plain      the same, but each step is computed as it would be recorded (failpoint step.graph)
   off        runtime.cuda_graphs: off, exact shapes: what a user has without the key
+and then a critic of pairs, verifiable with a value head of its own and rho1 with `off` as reference, replayed and plain.
 Losses and gradient norms of replayed and plain are equal to the last bit, at least 90 % of the steps are replayed, and losses of
 off are within bf16's rounding. One JSON line per run with its tokens per second; exit 1 if a comparison fails.
 """
@@ -25,10 +26,12 @@ models: {policy: {path: small, tokenizer_path: demo, init: random, dtype: bf16}}
 dataset: {train: demo/train.jsonl, max_length: 256, packing: true}
 data_sampling: {n_samples: null}
 training: {batch_size: 8, n_epochs: 1000, learning_rate: 1e-4, log_interval: 1}
-checkpoint: {save_final: false, save_checkpoint_every: null, export_on_finish: none}
+checkpoint: {save_final: true, save_checkpoint_every: null, export_on_finish: none}
 distributed: {fsdp: {param_dtype: bf16}}
 runtime: {device: cuda, threads: 4, deterministic: true}
 """
+STAGES = {"critic": ["training.backbone_frozen=false", "data_sampling.use_pairwise=true"],
+          "verifiable": ["training.value.source=joint"], "rho1": ["models.reference.path=off"]}
 failures = []
 
 
@@ -45,9 +48,9 @@ def expect(what, holds):
         failures.append(what)
 
 
-def train(name, graphs, **environment):
-    said = wmtp("train", "--config", "graphs.yaml", "--defaults", "none", "--run-dir", name, "--max-steps", STEPS, "--override",
-                f"runtime.cuda_graphs={graphs}", **environment)
+def train(name, graphs, *overrides, **environment):
+    words = [word for override in [f"runtime.cuda_graphs={graphs}", *overrides] for word in ("--override", override)]
+    said = wmtp("train", "--config", "graphs.yaml", "--defaults", "none", "--run-dir", name, "--max-steps", STEPS, *words, **environment)
     points = [json.loads(line) for line in Path(name, "metrics.jsonl").read_text().splitlines()]
     points = [point for point in points if "train/loss" in point]
     numbers = [(point["step"], point["train/loss"], point["train/grad_norm_pre_clip"]) for point in points]
@@ -66,6 +69,13 @@ def train(name, graphs, **environment):
     return told, numbers
 
 
+def train_stage(stage):
+    overrides = [f"experiment.stage={stage}", *STAGES[stage]]
+    found, numbers = train(f"{stage}-replayed", "on", *overrides)
+    _, expected = train(f"{stage}-plain", "on", *overrides, WMTP_FAILPOINT="step.graph:nth=1+=skip")
+    return stage, found, numbers, expected
+
+
 def first_difference(one, other):
     for (step, *mine), (_, *others) in zip(one, other):
         if mine != others:
@@ -80,6 +90,7 @@ with tempfile.TemporaryDirectory() as folder:
     replayed, numbers = train("replayed", "on")
     plain, plain_numbers = train("plain", "on", WMTP_FAILPOINT="step.graph:nth=1+=skip")
     off, off_numbers = train("off", "off")
+    stages = [train_stage(stage) for stage in STAGES]
     os.chdir("/")
 
 expect("every step could be recorded" if "refused" not in replayed else replayed["refused"], "refused" not in replayed)
@@ -92,5 +103,9 @@ expect(f"the first loss {replayed['first_loss']} as without the key, {off['first
        abs(replayed["first_loss"] - off["first_loss"]) <= 0.02 * off["first_loss"])
 expect(f"the loss falls from {replayed['first_loss']} to {replayed['loss']}", replayed["loss"] < replayed["first_loss"] - 0.1)
 expect(f"the last loss {replayed['loss']} near that without the key, {off['loss']}", abs(replayed["loss"] - off["loss"]) <= 0.1 * off["loss"])
+for stage, found, found_numbers, expected in stages:
+    expect(f"{stage}: {found['replayed']} of {found['of']} steps were replayed, half of them at least", found["replayed"] >= 0.5 * found["of"])
+    expect(f"{stage}: losses and norms have the same bits, replayed and plain"
+           + ("" if found_numbers == expected else f"; {first_difference(found_numbers, expected)}"), found_numbers == expected)
 print(f"tokens/s: replayed {replayed['tok_s']}, the same plain {plain['tok_s']}, without the key {off['tok_s']}")
 sys.exit(1 if failures else 0)

@@ -98,6 +98,71 @@ def test_a_rank_that_cannot_record_goes_along_with_those_that_can(runs):
     assert state_hash(runs.checkpoint("one-plain", 8)) == state_hash(runs.checkpoint("both-plain", 8))
 
 
+@pytest.fixture(scope="module")
+def critic(runs):
+    """The checkpoint of a critic: a value model, or what a head of the policy's own begins with."""
+    runs.run("critic", experiment__stage="critic", training__value_loss={"type": "mse", "bias_init": 0.5}, training__max_steps=6,
+             training__backbone_frozen=False, checkpoint__save_every_steps=6, training__use_lora=False)
+    return str(runs.checkpoint("critic", 6))
+
+
+WEIGHED = {"experiment__stage": "verifiable", "training__value": {"source": "model"}, "models__value_model__checkpoint_path": "critic"}
+RHO1 = {"experiment__stage": "rho1", "models__reference__path": "critic"}
+
+
+def of_stage(changes, critic):
+    return {**GRAPHS, "training__max_steps": 14, **{key: critic if value == "critic" and "path" in key else value for key, value in changes.items()}}
+
+
+@pytest.mark.parametrize("name, changes", [
+    ("critic-pairs", {"experiment__stage": "critic", "training__backbone_frozen": False, "data_sampling__use_pairwise": True,
+                      "training__value_loss": {"type": "pairwise_ranking"}}),
+    ("critic-lambda", {"experiment__stage": "critic", "models__policy__dtype": "bf16",
+                       "training__value_loss": {"type": "lambda_return", "lambda_schedule": {"warmup_steps": 2, "decay_steps": 8}}}),
+    ("joint", {"experiment__stage": "verifiable", "training__value": {"source": "joint"}, "training__value_head": {"dropout": 0.1}}),
+    ("model", WEIGHED),
+    ("uncached", {**WEIGHED, "training__signal_cache": False, "training__loss_normalization": "weights"}),
+    ("random", {**WEIGHED, "training__td": {"control": "random"}}),
+    ("rho1", RHO1),
+])
+def test_steps_of_every_stage_have_the_same_bits(runs, critic, name, changes):
+    """Signals of a frozen model are the run's own in the first epoch, and the cache's then."""
+    settings = of_stage(changes, critic)
+    hits, steps, *_ = replayed(runs.run(f"{name}-replayed", runtime__cache_dir=f"{runs.folder}/{name}-replayed-cache", **settings))
+    runs.run(f"{name}-plain", failpoint=PLAINLY, runtime__cache_dir=f"{runs.folder}/{name}-plain-cache", **settings)
+    assert steps == 14 and hits > 2
+    losses = losses_by_step(runs, f"{name}-replayed")
+    assert len(losses) == 14 and losses == losses_by_step(runs, f"{name}-plain")
+    assert state_hash(runs.checkpoint(f"{name}-replayed", 14)) == state_hash(runs.checkpoint(f"{name}-plain", 14))
+
+
+@pytest.mark.parametrize("name, changes", [
+    ("critic", {"experiment__stage": "critic", "training__backbone_frozen": False, "data_sampling__use_pairwise": True,
+                "training__value_loss": {"type": "pairwise_ranking"}}),
+    ("verifiable", {**WEIGHED, "training__loss_normalization": "weights", "training__td": {"whiten": "batch", "scope": "ranks"}}),
+    ("rho1", {**RHO1, "distributed__fsdp__sharding_strategy": "SHARD_GRAD_OP"}),
+])
+def test_several_ranks_of_every_stage_have_the_same_bits(runs, critic, name, changes):
+    """Weights that follow from sums over ranks: those collectives too are between the pieces."""
+    settings = of_stage(changes, critic)
+    hits, *_ = replayed(runs.run(f"two-{name}-replayed", ranks=2, **settings))
+    runs.run(f"two-{name}-plain", ranks=2, failpoint=PLAINLY, **settings)
+    assert hits > 2
+    assert losses_by_step(runs, f"two-{name}-replayed") == losses_by_step(runs, f"two-{name}-plain")
+    assert state_hash(runs.checkpoint(f"two-{name}-replayed", 14)) == state_hash(runs.checkpoint(f"two-{name}-plain", 14))
+
+
+def test_a_resumed_run_whitens_with_the_same_tracker(runs, critic):
+    settings = of_stage({**WEIGHED, "training__td": {"mode": "gae", "whiten": "ema"},
+                         "training__lr_scheduler": {"type": "constant", "warmup_ratio": 0}}, critic)
+    runs.run("ema-whole", **settings)
+    runs.run("ema-cut", "--max-steps", "6", **settings)
+    hits, steps, *_ = replayed(runs.run("ema-cut", **settings))
+    assert steps == 8 and hits > 0
+    assert losses_by_step(runs, "ema-cut") == losses_by_step(runs, "ema-whole")
+    assert state_hash(runs.checkpoint("ema-cut", 14)) == state_hash(runs.checkpoint("ema-whole", 14))
+
+
 def test_what_cannot_be_recorded_runs_plainly(runs):
     short = {**GRAPHS, "training__max_steps": 6}
     done = runs.run("unrecorded", failpoint="step.graph.record:nth=1=damage", **short)
@@ -112,7 +177,9 @@ def test_what_cannot_be_recorded_runs_plainly(runs):
     ("on a CPU, but graphs are of GPUs only", 1, {"runtime__device": "cpu"}),
     ("with gradients that 2 ranks sum in bf16 under NO_SHARD, but", 2,
      {"distributed__fsdp__sharding_strategy": "NO_SHARD", "distributed__fsdp__reduce_dtype": "bf16"}),
-    ("in stage rho1, but only steps of baseline", 1, {"experiment__stage": "rho1", "models__reference__path": "micro"}),
+    ("with rows that are selected over 2 ranks, but", 2,
+     {"experiment__stage": "rho1", "models__reference__path": "micro", "training__rho1": {"scope": "ranks"}}),
+    ("with frozen weights in fp32 and compute in bf16, but", 1, {"experiment__stage": "critic"}),
     ("with cpu_offload, but", 1, {"distributed__fsdp__cpu_offload": True}),
     ("with fp16, but its loss scale", 1, {"distributed__fsdp__param_dtype": "fp16"}),
     ("with frozen weights in fp32 and compute in bf16, but", 1, {"training__use_lora": True}),
@@ -124,6 +191,8 @@ def test_what_no_graph_can_hold_is_refused(runs, fact, ranks, changes):
     assert f"runtime.cuda_graphs: on {fact}" in (error_of(done) if ranks == 1 else done.stdout + done.stderr)
 
 
-def test_the_benchmark_says_how_many_steps_were_replayed(runs):
-    flags = ["--device", "cuda", "--preset", "micro", "--batch", 2, "--seq", 64, "--warm", 2, "--steps", 2, "--cuda-graphs"]
+@pytest.mark.parametrize("stage", [[], ["--stage", "critic"], ["--stage", "verifiable", "--signals", "joint"],
+                                   ["--stage", "rho1", "--signals", "model"]], ids=lambda words: "-".join(words[1:2]))
+def test_the_benchmark_says_how_many_steps_were_replayed(runs, stage):
+    flags = ["--device", "cuda", "--preset", "micro", "--batch", 2, "--seq", 64, "--warm", 2, "--steps", 2, "--cuda-graphs", *stage]
     assert runs.wmtp.json("bench", "step", *flags, env={"OMP_NUM_THREADS": "1"})["graph_hits"] == 0.5

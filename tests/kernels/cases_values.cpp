@@ -93,8 +93,9 @@ double defined(ScanKind kind, double gamma, double lambda, const Plain& doc, int
   return sum;
 }
 
+// `on_device`: lambda is read of a tensor, and not what the host says.
 OpCase scan_case(const std::string& name, ScanKind kind, double gamma, double lambda,
-                 const std::vector<int>& lengths = kLengths) {
+                 const std::vector<int>& lengths = kLengths, bool on_device = false) {
   OpCase op;
   op.name =
       fmt::format("value_scan_{}_{}_{}", name, std::lround(100 * gamma), std::lround(100 * lambda));
@@ -102,14 +103,15 @@ OpCase scan_case(const std::string& name, ScanKind kind, double gamma, double la
   op.wide = {"values", "reward"};
   op.run = [=](const Tensors& in) {
     const auto docs = responses_of(in);
-    const ValueScan scan{kind,
-                         gamma,
-                         lambda,
-                         kInit,
-                         in.at("values"),
-                         docs,
-                         fresh_like(in.at("values")),
-                         fresh({docs.num_docs()}, in.at("start").options())};
+    ValueScan scan{kind,
+                   gamma,
+                   on_device ? NAN : lambda,
+                   kInit,
+                   in.at("values"),
+                   docs,
+                   fresh_like(in.at("values")),
+                   fresh({docs.num_docs()}, in.at("start").options())};
+    if (on_device) scan.lambda_1 = at::full({1}, lambda, in.at("values").options());
     value_scan(scan);
     return Tensors{{"out", scan.out_N}, {"bad", scan.bad_D}};
   };
@@ -241,15 +243,17 @@ OpCase top_k_case(const TopKShape& shape) {
 }  // namespace
 
 std::vector<OpCase> value_cases() {
-  std::vector<OpCase> cases{scan_case("td0", ScanKind::td0, .9, 1),
-                            scan_case("gae_value", ScanKind::gae_value, .99, .95),
-                            scan_case("gae_value", ScanKind::gae_value, 1, 1),
-                            scan_case("gae_value", ScanKind::gae_value, 1, 0),
-                            scan_case("gae_reward", ScanKind::gae_reward, .99, .9),
-                            scan_case("monte_carlo", ScanKind::monte_carlo, 1, 1),
-                            scan_case("lambda_return", ScanKind::lambda_return, .98, .9),
-                            scan_case("lambda_return", ScanKind::lambda_return, 1, 1),
-                            stats_case()};
+  std::vector<OpCase> cases{
+      scan_case("td0", ScanKind::td0, .9, 1),
+      scan_case("gae_value", ScanKind::gae_value, .99, .95),
+      scan_case("gae_value", ScanKind::gae_value, 1, 1),
+      scan_case("gae_value", ScanKind::gae_value, 1, 0),
+      scan_case("gae_reward", ScanKind::gae_reward, .99, .9),
+      scan_case("monte_carlo", ScanKind::monte_carlo, 1, 1),
+      scan_case("lambda_return", ScanKind::lambda_return, .98, .9),
+      scan_case("lambda_return", ScanKind::lambda_return, 1, 1),
+      scan_case("lambda_return_on_device", ScanKind::lambda_return, .98, .9, kLengths, true),
+      stats_case()};
   for (const std::int64_t size : {0, 1, 2, 31, 1024, 1025, 5000})
     for (const std::int64_t share : {1, 333'333, 600'000, 1'000'000})
       for (const bool ties : {false, true})

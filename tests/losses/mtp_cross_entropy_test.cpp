@@ -54,6 +54,13 @@ Row present(const std::vector<std::optional<double>>& heads) {
   return out;
 }
 
+// A row without a target may be the last one, or have NaN behind it.
+TEST(MtpCrossEntropy, RowsThatFillUpWeighNothing) {
+  const Tensor rows_M = at::tensor(std::vector<int>{0, 1, 2, 3}, at::kInt);
+  const Tensor weights_N = packed({{.5, .25, NAN, 2}}), present_M = packed({{1, 0, 1, 0}});
+  EXPECT_EQ(numbers(target_weights(weights_N, rows_M, 1, present_M)), (Row{.25, 0, 2, 0}));
+}
+
 // Vector V01.
 TEST(MtpLoss, WithoutWeightsIsTheMeanOverHeads) {
   const Row sums = flat_sums();

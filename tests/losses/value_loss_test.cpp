@@ -135,6 +135,32 @@ TEST(ValueLoss, GradientsEqualDifferences) {
     }
 }
 
+ValueCounts on_device(const ValueCounts& counts) {
+  const std::vector<double> numbers{counts.sequences, counts.tokens, counts.pairs};
+  ValueCounts device{.sequences = kNaN, .tokens = kNaN, .pairs = kNaN};
+  device.counts_3 = at::tensor(numbers, at::kDouble);
+  return device;
+}
+
+// A tensor's counts and lambda have the bits of the host's, and the host's are not read then.
+TEST(ValueLoss, CountsAndLambdaMayBeTheDevices) {
+  Mixed mixed;
+  mixed.values[3][1] = .4;
+  const Tensor values = packed(mixed.values);
+  const auto docs = responses(mixed.masks, mixed.rewards);
+  for (const ValueCounts& counts : {ValueCounts{3, 5, 0}, ValueCounts{}})
+    for (const ValueReduction reduction : {ValueReduction::sequence, ValueReduction::token}) {
+      ValueLossOptions options = returns(.7, .9);
+      options.reduction = reduction;
+      const ValueLoss expected = value_loss(options, values, docs, counts);
+      options.lambda_1 = at::full({1}, options.lambda, at::kDouble);
+      options.lambda = 0;
+      const ValueLoss found = value_loss(options, values, docs, on_device(counts));
+      EXPECT_EQ(found.loss.item<double>(), expected.loss.item<double>());
+      EXPECT_TRUE(found.dvalues_N.equal(expected.dvalues_N));
+    }
+}
+
 // Parts divided by the step's counts add up to the whole: law (a).
 TEST(ValueLoss, PartsAddUp) {
   const ValueCounts counts{.sequences = 2, .tokens = 3};
@@ -185,6 +211,10 @@ TEST(Pairwise, DropsAndGradients) {
   const double a = slope(gaps[0]), b = slope(gaps[1]);
   EXPECT_NUMBERS(numbers(got.dvalues_N),
                  (Row{a / 2, 0, a / 2, -a, 0, 0, 0, 0, 0, b / 2, b / 2, -b}), 1e-14);
+  const ValueLoss same = pairwise_loss(packed(values), docs, roles, on_device(counts));
+  EXPECT_EQ(same.loss.item<double>(), got.loss.item<double>());
+  EXPECT_TRUE(same.dvalues_N.equal(got.dvalues_N));
+  EXPECT_EQ(pairwise_loss(packed(values), docs, roles, on_device({})).loss.item<double>(), 0);
 }
 
 TEST(Pairwise, EmptyBatches) {

@@ -16,9 +16,8 @@ training::AssembleOptions on_one_gpu() {
   return options;
 }
 
-void check(const training::AssembleOptions& options, std::string_view stage = "baseline",
-           int world = 1) {
-  check_cuda_graphs("graphs", {options, stage, world});
+void check(const training::AssembleOptions& options, int world = 1, bool selects = false) {
+  check_cuda_graphs("graphs", {options, world, selects});
 }
 
 TEST(CudaGraphs, AreOffUnlessTheyAreAskedFor) {
@@ -28,19 +27,20 @@ TEST(CudaGraphs, AreOffUnlessTheyAreAskedFor) {
   EXPECT_TRUE(wants_cuda_graphs(runtime));
 }
 
-TEST(CudaGraphs, HoldStepsOfBaseline) {
+TEST(CudaGraphs, HoldStepsOfEveryStageAndSelectionsOfOneRank) {
   training::AssembleOptions options = on_one_gpu();
   EXPECT_NO_THROW(check(options));
   options.transformer.lora = model::LoraConfig{.dropout = 0.2};
   EXPECT_NO_THROW(check(options));
-  EXPECT_NO_THROW(check(options, "baseline", 2));
-  for (const char* stage : {"critic", "verifiable", "rho1"})
-    EXPECT_WMTP_ERROR(check(options, stage), ErrorKind::config,
-                      std::string("graphs in stage ") + stage + ", but only steps of baseline");
+  EXPECT_NO_THROW(check(options, 2));
+  options.transformer.lora.reset();
+  EXPECT_NO_THROW(check(options, 1, /*selects=*/true));
+  EXPECT_WMTP_ERROR(check(options, 2, /*selects=*/true), ErrorKind::config,
+                    "graphs with rows that are selected over 2 ranks, but");
   options.parallel.device = c10::Device(c10::kCPU);
   EXPECT_WMTP_ERROR(check(options), ErrorKind::config, "graphs on a CPU, but");
   options.step.cuda_graphs = false;
-  EXPECT_NO_THROW(check(options, "rho1", 2));
+  EXPECT_NO_THROW(check(options, 2, /*selects=*/true));
 }
 
 // Where a rank holds all of a gradient it is summed where it lies, which is in fp32.
@@ -50,14 +50,14 @@ TEST(CudaGraphs, RefuseGradientsThatAreCopiedToBeSummed) {
                               Strategy::shard_grad_op}) {
     training::AssembleOptions options = on_one_gpu();
     options.parallel.strategy = strategy;
-    EXPECT_NO_THROW(check(options, "baseline", 4));
+    EXPECT_NO_THROW(check(options, 4));
     options.parallel.reduce_dtype = kBFloat16;
     EXPECT_NO_THROW(check(options));
     if (strategy == Strategy::no_shard || strategy == Strategy::hybrid_shard)
-      EXPECT_WMTP_ERROR(check(options, "baseline", 4), ErrorKind::config,
+      EXPECT_WMTP_ERROR(check(options, 4), ErrorKind::config,
                         "graphs with gradients that 4 ranks sum in bf16 under ");
     else
-      EXPECT_NO_THROW(check(options, "baseline", 4));
+      EXPECT_NO_THROW(check(options, 4));
   }
 }
 
@@ -76,6 +76,10 @@ TEST(CudaGraphs, RefuseWhatTheHostDecidesStepByStep) {
   refused("with a base in NF4, but", [](Options& o) { o.quantize = true; });
   refused("with frozen weights in fp32 and compute in bf16, but", [](Options& o) {
     o.transformer.lora = model::LoraConfig{};
+    o.parallel.frozen_dtype = kFloat32;
+  });
+  refused("with frozen weights in fp32 and compute in bf16, but", [](Options& o) {
+    o.frozen = true;
     o.parallel.frozen_dtype = kFloat32;
   });
 }

@@ -108,6 +108,19 @@ TEST(Rho1, NaNKeepsTheCount) {
   EXPECT_EQ(bad_losses(packed({{1, nan, 3, HUGE_VAL}})).item<std::int64_t>(), 2);
 }
 
+// Rows that only fill up: their scores are nobody's, and more places are asked for than are
+// selected.
+TEST(Rho1, WhatFillsUpIsNoScore) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor scores_M = packed({{9, -.2, .1, nan, .5, .9, 1.3, 8}});
+  const Tensor present_M = packed({{0, 1, 1, 0, 1, 1, 1, 0}});
+  const Selection found = select(scores_M, kSixty, present_M);
+  EXPECT_EQ(picked(found), (Places{4, 5, 6}));
+  EXPECT_NEAR(theta(found), .34, kTolerance);
+  EXPECT_EQ(numbers(selected_places(found.weights_M, 3, /*is_bound=*/false)), (Row{4, 5, 6}));
+  EXPECT_EQ(numbers(selected_places(found.weights_M, 5, /*is_bound=*/true)), (Row{0, 1, 4, 5, 6}));
+}
+
 // Three ranks, one of them empty: as one vector over all, ties by rank and then by place.
 TEST(Rho1, ScopeRanksEqualsOneVector) {
   const double junk = std::numeric_limits<double>::quiet_NaN();

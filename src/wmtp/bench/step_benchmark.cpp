@@ -123,7 +123,7 @@ training::AssembleOptions options_of(const StepFlags& flags, const model::ModelC
   options.adamw.recipe = optim::recipe_from_name(flags.precision);
   stage.set_up(options);
   options.step.cuda_graphs = flags.cuda_graphs;
-  run::check_cuda_graphs("--cuda-graphs", {options, stage.name(), world});
+  run::check_cuda_graphs("--cuda-graphs", {options, world});
   run::MemoryRequest request = memory_request(flags, stage, world, options);
   run::fit_memory(request, memory_limit(flags, device), {.recompute = flags.recompute == "auto"});
   options.transformer.recompute = request.recompute;

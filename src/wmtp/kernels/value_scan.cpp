@@ -17,6 +17,7 @@ void check_value_scan(const ValueScan& args) {
   if (args.kind != ScanKind::gae_value)
     demands.vector("reward", args.responses.reward_D, num_docs, dtype);
   if (args.bad_D.defined()) demands.vector("bad", args.bad_D, num_docs, kInt32);
+  if (args.lambda_1.defined()) demands.vector("lambda", args.lambda_1, 1, dtype);
 }
 
 void value_scan_on_gpu(const ValueScan& a) {
@@ -32,7 +33,14 @@ void value_scan_on_gpu(const ValueScan& a) {
   args.num_docs = a.responses.num_docs();
   args.gamma = static_cast<float>(a.gamma), args.lambda = static_cast<float>(a.lambda);
   args.v_init = static_cast<float>(a.v_init);
+  args.device_lambda = static_cast<const float*>(data_of(a.lambda_1));
   check_launch("value_scan", gpu_kernels().value_scan(args, gpu_stream()));
+}
+
+void value_scan_on_cpu(ValueScan args) {
+  if (args.lambda_1.defined()) args.lambda = args.lambda_1.item<double>();
+  is_double_on_cpu("value_scan", args.values_N) ? cpu::value_scan<double>(args)
+                                                : cpu::value_scan<float>(args);
 }
 
 }  // namespace
@@ -41,9 +49,7 @@ void value_scan(const ValueScan& args) {
   const ProfiledOperator operation("wmtp::value_scan");
   check_value_scan(args);
   if (args.responses.num_docs() == 0) return;
-  if (args.values_N.is_cuda()) return value_scan_on_gpu(args);
-  is_double_on_cpu("value_scan", args.values_N) ? cpu::value_scan<double>(args)
-                                                : cpu::value_scan<float>(args);
+  args.values_N.is_cuda() ? value_scan_on_gpu(args) : value_scan_on_cpu(args);
 }
 
 }  // namespace wmtp::kernels

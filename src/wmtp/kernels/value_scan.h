@@ -21,6 +21,9 @@ struct ValueScan {
   Tensor out_N;         // out, dtype of values
   Tensor bad_D;         // out, int32: values read that are not finite; undefined: not counted.
                         // lambda_return counts v_{t0} too, which the loss compares with G
+  // [1], dtype and device of values: read instead of lambda by work that is recorded, where a
+  // number of the host would stay what it was. Undefined: lambda.
+  Tensor lambda_1 = {};
 };
 void value_scan(const ValueScan& args);
 

@@ -71,8 +71,12 @@ Tensor head_scales(const Tensor& normalizers_H, Normalization normalization) {
   return at::where(has, divisor.reciprocal(), 0.0);
 }
 
-Tensor target_weights(const Tensor& weights_N, const Tensor& rows_M, std::int64_t head) {
-  return at::index_select(weights_N, 0, rows_M + head);
+// Behind a row without a target there may be no token.
+Tensor target_weights(const Tensor& weights_N, const Tensor& rows_M, std::int64_t head,
+                      const Tensor& present_M) {
+  if (!present_M.defined()) return at::index_select(weights_N, 0, rows_M + head);
+  const Tensor place_M = (rows_M + head).clamp_max_(weights_N.size(0) - 1);
+  return at::where(present_M.eq(0), 0.0, at::index_select(weights_N, 0, place_M));
 }
 
 Tensor row_scales(const Tensor& weights_M, double scale) {

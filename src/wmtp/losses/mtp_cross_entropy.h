@@ -49,7 +49,9 @@ std::vector<double> head_scales(std::span<const double> normalizers, Normalizati
 Tensor head_scales(const Tensor& normalizers_H, Normalization normalization);
 
 // Weights of the rows of head k: w[i + k], the weight of the predicted token. rows_M: int32.
-Tensor target_weights(const Tensor& weights_N, const Tensor& rows_M, std::int64_t head);
+// present_M: 0 at rows that have no target, whose weight is 0; undefined: all have one.
+Tensor target_weights(const Tensor& weights_N, const Tensor& rows_M, std::int64_t head,
+                      const Tensor& present_M = {});
 
 // scale_M of nll_and_grad: w * s_k in the dtype of weights_M. `scale`: a number, or 0-d fp64 on
 // the device.

@@ -34,16 +34,38 @@ Tensor stats_of(const Tensor& values_N, const kernels::Responses& docs) {
   return stats_DS;
 }
 
+enum WhichCount : std::int64_t { kSequences, kTokens, kPairs };
+
+double count_on_host(const ValueCounts& counts, WhichCount which) {
+  return which == kSequences ? counts.sequences : which == kTokens ? counts.tokens : counts.pairs;
+}
+
+// 0-d: 1 / count, 0 for none.
+Tensor share_of(const ValueCounts& counts, WhichCount which, const at::TensorOptions& wide) {
+  if (!counts.counts_3.defined()) {
+    const double count = count_on_host(counts, which);
+    return at::zeros({}, wide).add_(count > 0 ? 1 / count : 0);
+  }
+  const Tensor count = counts.counts_3.select(0, which);
+  return at::where(count.gt(0), count.reciprocal(), 0.0);
+}
+
+// 1 / (tokens of the response * sequences) of each token.
+Tensor shares_of_means(const Tensor& tokens_N, const ValueCounts& counts) {
+  if (!counts.counts_3.defined()) return tokens_N.mul(counts.sequences).reciprocal_();
+  const Tensor sequences = counts.counts_3.select(0, kSequences);
+  return at::where(sequences.gt(0), tokens_N.mul(sequences).reciprocal_(), 0.0);
+}
+
 // What one token's loss counts for in the step's.
 Tensor shares(const ValueLossOptions& options, const Tensor& values_N,
               const kernels::Responses& docs, const ValueCounts& counts) {
   const auto wide = values_N.options().dtype(kFloat64);
-  const bool by_token = options.reduction == ValueReduction::token;
-  const double whole = by_token ? counts.tokens : counts.sequences;
-  if (whole <= 0) return at::zeros({}, wide);
-  if (by_token) return at::zeros({}, wide).add_(1 / whole);
+  if (options.reduction == ValueReduction::token) return share_of(counts, kTokens, wide);
+  const bool is_empty = !counts.counts_3.defined() && counts.sequences <= 0;
+  if (is_empty) return at::zeros({}, wide);
   const Tensor count_D = stats_of(values_N, docs).select(1, kernels::kStatCount);
-  return at::index_select(count_D, 0, docs.document_N).mul_(whole).reciprocal_();
+  return shares_of_means(at::index_select(count_D, 0, docs.document_N), counts);
 }
 
 struct LossAndSlope {
@@ -79,9 +101,10 @@ Targets targets_and_bad(const ValueLossOptions& options, const Tensor& values_N,
             count_bad(values_N, is_in_N)};
   WMTP_CHECK(options.type == ValueLossType::lambda_return, "pairs have no target per token");
   const Tensor bad_D = at::empty({docs.num_docs()}, values_N.options().dtype(kInt32));
-  const kernels::ValueScan scan{
+  kernels::ValueScan scan{
       kernels::ScanKind::lambda_return, options.gamma, options.lambda, 0, values_N, same,
       at::empty_like(values_N),         bad_D};
+  if (options.lambda_1.defined()) scan.lambda_1 = options.lambda_1.to(values_N.scalar_type());
   kernels::value_scan(scan);
   return {scan.out_N, bad_D.sum(kInt64)};
 }
@@ -123,9 +146,10 @@ ValueLoss pairwise_loss(const Tensor& values_N, const kernels::Responses& docs,
                         const Tensor& pair_role_D, const ValueCounts& counts) {
   const Tensor is_in_N = docs.mask_N.ne(0), stats_DS = stats_of(values_N, docs);
   const PairGaps pairs = pair_gaps(stats_DS, pair_role_D);
-  const double share = counts.pairs > 0 ? 1 / counts.pairs : 0;
+  const Tensor share = share_of(counts, kPairs, stats_DS.options());
   const Tensor loss_D = at::where(pairs.is_pair_D, at::softplus(pairs.gap_D.neg()) * share, 0.0);
-  const Tensor slope_D = at::where(pairs.is_pair_D, at::sigmoid(pairs.gap_D.neg()) * -share, 0.0);
+  const Tensor slope_D =
+      at::where(pairs.is_pair_D, at::sigmoid(pairs.gap_D.neg()) * share.neg(), 0.0);
   const Tensor dmean_D = (slope_D - of_previous(slope_D)) / stats_DS.select(1, kernels::kStatCount);
   const Tensor in_pair_D = pairs.is_pair_D.logical_or(of_previous(pairs.is_pair_D));
   const Tensor is_read_N = at::index_select(in_pair_D, 0, docs.document_N).logical_and_(is_in_N);

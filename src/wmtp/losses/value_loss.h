@@ -23,6 +23,7 @@ struct ValueLossOptions {
   ValueLossFn loss_fn = ValueLossFn::huber;  // of lambda_return; mse is mse
   double huber_delta = 0.5, gamma = 1, lambda = 1;
   ValueReduction reduction = ValueReduction::sequence;
+  Tensor lambda_1 = {};  // [1] on the device: read instead of lambda; undefined: lambda
 };
 // Error config outside huber_delta > 0, 0 < gamma <= 1, 0 <= lambda <= 1.
 void check(const ValueLossOptions& options);
@@ -31,6 +32,8 @@ void check(const ValueLossOptions& options);
 // one the options need is read; 0 there: loss and gradient 0.
 struct ValueCounts {
   double sequences = 0, tokens = 0, pairs = 0;
+  // The three, fp64 on the device: read instead, by work that is recorded. Undefined: the host's.
+  Tensor counts_3 = {};
 };
 
 struct ValueLoss {

@@ -43,17 +43,28 @@ std::vector<std::int32_t> documents(std::span<const std::int32_t> doc_start) {
   return of_token;
 }
 
+// With zeros: the reward of an empty document, which is single.
+template <class T>
+std::vector<T> filled_up(std::span<const T> values_D, std::size_t num_documents) {
+  std::vector<T> filled(values_D.begin(), values_D.end());
+  filled.resize(num_documents, T(0));
+  return filled;
+}
+
 DeviceBatch assemble(const models::TokenView& view, std::span<const float> rewards,
                      std::span<const std::uint8_t> pair_roles, const UploadOptions& options) {
   const c10::Device device = options.inv_freq_F.device();
   DeviceBatch batch(models::upload_tokens(view, options.num_heads, options.inv_freq_F,
                                           options.dropout, options.shape));
   const std::vector<std::int32_t> of_token = documents(view.doc_start);
-  batch.docs = {.doc_start_D1 = copy_to_device(view.doc_start, device),
+  const std::vector<std::int32_t>& start = batch.model.documents.start;
+  const std::vector<float> reward = filled_up(rewards, start.size() - 1);
+  const std::vector<std::uint8_t> role = filled_up(pair_roles, start.size() - 1);
+  batch.docs = {.doc_start_D1 = copy_to_device<std::int32_t>(start, device),
                 .document_N = copy_to_device(std::span<const std::int32_t>(of_token), device),
                 .mask_N = copy_to_device(view.target_mask, device),
-                .reward_D = copy_to_device(rewards, device)};
-  batch.pair_role_D = copy_to_device(pair_roles, device);
+                .reward_D = copy_to_device<float>(reward, device)};
+  batch.pair_role_D = copy_to_device<std::uint8_t>(role, device);
   batch.sample_ids.assign(view.sample_ids.begin(), view.sample_ids.end());
   batch.doc_start.assign(view.doc_start.begin(), view.doc_start.end());
   batch.mask.assign(view.target_mask.begin(), view.target_mask.end());

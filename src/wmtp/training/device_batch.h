@@ -17,10 +17,13 @@ struct DeviceBatch {
   DeviceBatch(model::Batch batch) : model(std::move(batch)) {}  // a batch without rewards
 
   model::Batch model;
-  kernels::Responses docs;    // N tokens, D documents; empty in a batch of tokens alone
+  // N tokens, D documents, as many as the model has: empty ones behind those of the host where
+  // shapes are rounded. Undefined in a batch of tokens alone.
+  kernels::Responses docs;
   Tensor pair_role_D;         // uint8, PairRole
   Tensor ref_nll_N, value_N;  // cached signals, fp32; undefined: none
-  // The same on the host, for what is drawn there.
+  Tensor drawn_N;             // what a stage drew on the host for the batch; undefined: nothing yet
+  // The same on the host, for what is drawn there; D without the empty ones.
   std::vector<std::uint64_t> sample_ids;        // D
   std::vector<std::int32_t> doc_start;          // D + 1
   std::vector<std::uint8_t> mask;               // N

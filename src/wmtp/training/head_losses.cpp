@@ -14,6 +14,11 @@ RowWeights uniform_rows(int, const Tensor&) {
   return {};
 }
 
+Tensor at_targets(const Tensor& values_N, const model::Batch& batch, int head) {
+  const model::HeadTargets& targets = batch.heads[static_cast<std::size_t>(head)];
+  return losses::target_weights(values_N, targets.rows_M, head + 1, targets.present_M);
+}
+
 std::string HeadLosses::slot(int head) {
   return fmt::format("head{}", head);
 }

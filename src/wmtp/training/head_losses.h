@@ -22,6 +22,9 @@ RowWeights uniform_rows(int head, const Tensor& nll_M);
 // Told every head's losses once they are known, with the weights they got.
 using SeeRows = std::function<void(int head, const Tensor& nll_M, const RowWeights&)>;
 
+// Of each row of the head what values of all tokens are at its target; 0 where it has none.
+Tensor at_targets(const Tensor& values_N, const model::Batch& batch, int head);
+
 class HeadLosses {
  public:
   HeadLosses(std::int64_t num_heads, losses::Normalization normalization)

@@ -26,9 +26,9 @@ using Metrics = std::vector<std::pair<std::string, double>>;
 struct StepFacts {
   std::int64_t step = 0;                   // s, from 0
   std::vector<std::int64_t> head_targets;  // n_k
-  // n_k as fp64 on the device, for steps that are recorded: a number of the host would stay what it
-  // was then. Undefined: the host's.
-  Tensor head_targets_H = {};
+  // Objective::step_numbers() as fp64 on the device, for steps that are recorded: a number of the
+  // host would stay what it was then. Undefined: the host's are read.
+  Tensor numbers = {};
   std::int64_t num_sequences = 0, num_pairs = 0, num_response_tokens = 0;
   // n_k of each micro-batch of each rank: [(micro-batch * world + rank) * H + k]; empty where no
   // stage asks.
@@ -60,14 +60,24 @@ class Objective {
   virtual void add_slots(TotalsLayout& layout) const = 0;
   // Whether the step has anything to learn from; false leaves parameters and optimizer alone.
   virtual bool has_targets(const StepFacts& facts) const = 0;
+  // All numbers of the host that differ from step to step and that begin_step() and run() compute
+  // with: they read them of StepFacts::numbers where that is defined.
+  virtual std::vector<double> step_numbers(const StepFacts& facts) const {
+    return target_counts(facts);
+  }
+  // Before steps that are recorded: gives the batches what no recording can hold, so that run()
+  // finds it there. Signals of a frozen model, which may be kept and which the host may convert
+  // weights for; what is drawn on the host.
+  virtual void prepare(std::span<DeviceBatch> /*batches*/) {}
   // COLLECTIVE. Before the first micro-batch: signals and sums that the gradients' scales need.
   virtual void begin_step(const StepFacts& facts, std::span<const DeviceBatch> batches) = 0;
   // COLLECTIVE. Forward and backward of micro-batch `index`; adds to the totals. A nonzero slot
   // "bad" makes the step a bad one on all ranks.
   virtual void run(std::size_t index, const DeviceBatch& batch, Totals& totals) = 0;
-  // Before the totals are summed over ranks, and after: the only feedback edge, and the place for
-  // numbers that are no sums. `apply` 0-d int32.
+  // After the last micro-batch, where recorded within the recording: numbers that are no sums.
   virtual void close_totals(Totals&) {}
+  // After the totals were summed over ranks, never recorded: the only feedback edge. `apply` 0-d
+  // int32.
   virtual void end_step(Totals&, const Tensor& /*apply*/) {}
   // REQUIRES the facts of that step. BLOCKS for nothing that is not in the totals.
   virtual Numbers read(const StepFacts& facts, const HostTotals& totals) const = 0;

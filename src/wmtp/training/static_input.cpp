@@ -7,7 +7,7 @@ namespace {
 
 // Calls visit(a, b) with each tensor that the model reads, of two batches of one shape.
 template <class Batch, class Visit>
-void visit_tensors(Batch& a, const model::Batch& b, const Visit& visit) {
+void visit_model(Batch& a, const model::Batch& b, const Visit& visit) {
   visit(a.tokens_N, b.tokens_N);
   visit(a.documents.start_device, b.documents.start_device);
   visit(a.rope.cos_NF, b.rope.cos_NF);
@@ -23,12 +23,34 @@ void visit_tensors(Batch& a, const model::Batch& b, const Visit& visit) {
   visit(a.dropout->position_N, b.dropout->position_N);
 }
 
+// And with each that the stages read.
+template <class Batch, class Visit>
+void visit_tensors(Batch& a, const DeviceBatch& b, const Visit& visit) {
+  visit_model(a.model, b.model, visit);
+  visit(a.docs.doc_start_D1, b.docs.doc_start_D1);
+  visit(a.docs.document_N, b.docs.document_N);
+  visit(a.docs.mask_N, b.docs.mask_N);
+  visit(a.docs.reward_D, b.docs.reward_D);
+  visit(a.pair_role_D, b.pair_role_D);
+  visit(a.ref_nll_N, b.ref_nll_N);
+  visit(a.value_N, b.value_N);
+  visit(a.drawn_N, b.drawn_N);
+}
+
 DeviceBatch copied(const DeviceBatch& batch) {
-  model::Batch copy = batch.model;
-  visit_tensors(copy, batch.model, [](Tensor& to, const Tensor& from) {
+  DeviceBatch copy(batch.model);
+  visit_tensors(copy, batch, [](Tensor& to, const Tensor& from) {
     if (from.defined()) to = from.clone();
   });
-  return DeviceBatch(std::move(copy));
+  return copy;
+}
+
+// Which of its signals a batch brings.
+std::int64_t presence(const DeviceBatch& batch) {
+  std::int64_t bits = 0;
+  for (const Tensor& signal_N : {batch.ref_nll_N, batch.value_N, batch.drawn_N})
+    bits = 2 * bits + (signal_N.defined() ? 1 : 0);
+  return bits;
 }
 
 }  // namespace
@@ -41,23 +63,25 @@ ShapeKey shape_key(std::span<const DeviceBatch> batches) {
                            documents.max_length, documents.uniform ? 1 : 0});
     for (const model::HeadTargets& head : batch.model.heads) key.push_back(head.count());
     key.push_back(batch.model.dropout ? batch.model.dropout->streams_SD.numel() : 0);
+    const Tensor& start_D1 = batch.docs.doc_start_D1;
+    key.insert(key.end(), {start_D1.defined() ? start_D1.numel() : 0, presence(batch)});
   }
   return key;
 }
 
 StaticInput::StaticInput(const StepFacts& facts, std::span<const DeviceBatch> batches)
     : facts_(facts) {
-  WMTP_CHECK(facts.head_targets_H.defined() && !facts.loss_scale.defined(),
-             "a step is recorded whose normalisers are the host's, or that has a loss scale");
-  facts_.head_targets_H = facts.head_targets_H.clone();
+  WMTP_CHECK(facts.numbers.defined() && !facts.loss_scale.defined(),
+             "a step is recorded whose numbers are the host's, or that has a loss scale");
+  facts_.numbers = facts.numbers.clone();
   for (const DeviceBatch& batch : batches) batches_.push_back(copied(batch));
 }
 
 void StaticInput::copy(const StepFacts& facts, std::span<const DeviceBatch> batches) {
   WMTP_CHECK(shape_key(batches) == shape_key(batches_), "a step of other shapes was recorded");
-  facts_.head_targets_H.copy_(facts.head_targets_H);
+  facts_.numbers.copy_(facts.numbers);
   for (std::size_t i = 0; i < batches_.size(); ++i)
-    visit_tensors(batches_[i].model, batches[i].model, [](const Tensor& to, const Tensor& from) {
+    visit_tensors(batches_[i], batches[i], [](const Tensor& to, const Tensor& from) {
       if (from.defined()) to.copy_(from);
     });
 }

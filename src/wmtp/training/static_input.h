@@ -1,6 +1,6 @@
 // The batches of a step at addresses that stay, for work that is recorded (step_graphs.h): of other
-// steps of the same shapes only the numbers are copied there. Only what the model itself reads: the
-// stages that are recorded need no more.
+// steps of the same shapes only the numbers are copied there. All that is on the device, none of
+// what batches have on the host: Objective::prepare() comes first.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -17,7 +17,7 @@ ShapeKey shape_key(std::span<const DeviceBatch> batches);
 
 class StaticInput {
  public:
-  // Copies of what is on the device. REQUIRES facts with head_targets_H, and no loss scale.
+  // Copies of what is on the device. REQUIRES facts with their numbers, and no loss scale.
   StaticInput(const StepFacts& facts, std::span<const DeviceBatch> batches);
 
   // STREAM. REQUIRES the shapes that were copied at first.

@@ -8,6 +8,7 @@
 
 #include "wmtp/core/failpoint.h"
 #include "wmtp/optim/clip.h"
+#include "wmtp/tensor/copy_to_device.h"
 #include "wmtp/tensor/profile_scope.h"
 
 namespace wmtp::training {
@@ -50,10 +51,17 @@ void Step::compute(const StepFacts& facts, std::span<const DeviceBatch> batches,
   }
   failpoint::pass("step.reduce.before");
   finish_gradients(totals);
+  objective_.close_totals(totals);
 }
 
 Totals Step::make_gradients(StepFacts& facts, std::span<const DeviceBatch> batches) {
-  if (graphs_) return graphs_->run(facts, batches);
+  if (graphs_) {
+    std::vector<DeviceBatch> prepared(batches.begin(), batches.end());
+    objective_.prepare(prepared);
+    facts.numbers =
+        copy_to_device<double>(objective_.step_numbers(facts), runtime_.options().device);
+    return graphs_->run(facts, prepared);
+  }
   Totals totals = make_totals();
   compute(facts, batches, totals);
   return totals;
@@ -64,7 +72,6 @@ PendingResult Step::run(const StepInput& input, const StopSaveFlags& asked) {
   if (options_.loss_scale) facts.loss_scale = options_.loss_scale->value().clone();
   failpoint::pass("step.begin");
   Totals totals = make_gradients(facts, input.micro_batches);
-  objective_.close_totals(totals);
   if (failpoint::pass("step.loss") == failpoint::Action::damage) totals["bad"].fill_(NAN);
   if (failpoint::pass("step.grad_norm") == failpoint::Action::damage)
     totals["squared_norm"].fill_(INFINITY);

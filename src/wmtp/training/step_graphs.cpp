@@ -6,15 +6,14 @@
 #include "wmtp/core/error.h"
 #include "wmtp/core/failpoint.h"
 #include "wmtp/core/log.h"
-#include "wmtp/tensor/copy_to_device.h"
 #include "wmtp/tensor/profile_scope.h"
 
 // What a graph may name, and where it lies. Weights, their copies to compute with, gradients, and
-// the slots into which several ranks gather and reduce stand for the whole run. Batches and
-// normalisers lie in copies that the graph owns (StaticInput) and that are filled before each
-// replay. Totals lie in one vector of all graphs, and leave it behind each replay, because the host
-// reads them a step late. Everything else is taken from the graphs' own memory while they are
-// recorded, and is dead when a replay ends.
+// the slots into which several ranks gather and reduce stand for the whole run. Batches and numbers
+// lie in copies that the graph owns (StaticInput) and that are filled before each replay. Totals
+// lie in one vector of all graphs, and leave it behind each replay, because the host reads them a
+// step late. Everything else is taken from the graphs' own memory while they are recorded, and is
+// dead when a replay ends.
 //
 // Updates of the step before run on a stream of their own, and a graph cannot wait for what was
 // recorded outside of it, so the current stream waits for all of them first. It does so before
@@ -37,9 +36,7 @@ StepGraphs::StepGraphs(parallel::Runtime& runtime, Totals totals, Compute comput
              "a step is recorded whose weights or gradients do not stand");
 }
 
-Totals StepGraphs::run(StepFacts& facts, std::span<const DeviceBatch> batches) {
-  const std::vector<double> counts = target_counts(facts);
-  facts.head_targets_H = copy_to_device<double>(counts, runtime_.options().device);
+Totals StepGraphs::run(const StepFacts& facts, std::span<const DeviceBatch> batches) {
   ++hits_.steps;
   runtime_.settle();
   runtime_.forget_gathered();

@@ -47,8 +47,8 @@ class StepGraphs {
   StepGraphs& operator=(const StepGraphs&) = delete;
 
   // STREAM; BLOCKS where a shape is recorded, and where a collective does. COLLECTIVE as compute
-  // is. Gives the facts their normalisers on the device.
-  Totals run(StepFacts& facts, std::span<const DeviceBatch> batches);
+  // is. REQUIRES facts with their numbers on the device.
+  Totals run(const StepFacts& facts, std::span<const DeviceBatch> batches);
 
   const GraphHits& hits() const { return hits_; }
 

@@ -5,9 +5,11 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/sort.h>
 #include <fmt/format.h>
 
 #include <cmath>
+#include <tuple>
 
 #include "wmtp/core/error.h"
 #include "wmtp/kernels/responses.h"
@@ -52,8 +54,16 @@ Tensor scores(Rho1Mode mode, const Tensor& nll_M, const Tensor& reference_nll_M)
   WMTP_CHECK(false, "a rho1 mode that is none of the three");
 }
 
-Selection select(const Tensor& scores_M, std::int64_t share_millionths) {
-  return run(scores_M.contiguous(), {}, share_millionths);
+Selection select(const Tensor& scores_M, std::int64_t share_millionths, const Tensor& valid_M) {
+  const Tensor valid_bytes_M = valid_M.defined() ? valid_M.ne(0).to(kernels::kMaskType) : Tensor();
+  return run(scores_M.contiguous(), valid_bytes_M, share_millionths);
+}
+
+// A stable sort keeps equal keys in order.
+Tensor selected_places(const Tensor& weights_M, std::int64_t count, bool is_bound) {
+  const auto [values, order] = at::sort(weights_M, /*stable=*/true, /*dim=*/0, /*descending=*/true);
+  const Tensor places_C = order.narrow(0, 0, count);
+  return (is_bound ? std::get<0>(at::sort(places_C)) : places_C).to(kInt32);
 }
 
 Selection select_over_ranks(const GatheredScores& gathered, std::int64_t share_millionths) {

@@ -26,8 +26,12 @@ struct Selection {
   Tensor summary_3;  // fp64: n, c(n) and the threshold theta (kernels/top_k.h; NaN for n = 0) of
                      // the whole scope
 };
-// Scope micro_batch.
-Selection select(const Tensor& scores_M, std::int64_t share_millionths);
+// Scope micro_batch. valid_M: 0 at places that are no scores, and get 0; undefined: all are.
+Selection select(const Tensor& scores_M, std::int64_t share_millionths, const Tensor& valid_M = {});
+
+// Ascending int32 indices of the `count` places of weight 1, without asking the device how many
+// there are. is_bound: there may be fewer; the first places of weight 0 make them `count`.
+Tensor selected_places(const Tensor& weights_M, std::int64_t count, bool is_bound);
 
 // Scope ranks: what all ranks gathered. scores_RC: row r holds the scores of rank r from the left,
 // the rest is never read; counts_R: int32 on the device, how many there are. COLLECTIVE is the

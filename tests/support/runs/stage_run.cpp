@@ -231,11 +231,12 @@ training::DeviceBatch StageRun::upload(std::span<const StageSample> samples, boo
   std::copy(counts.begin(), counts.end(), host.head_targets.begin());
   std::copy(counts.begin(), counts.end(), host.step_head_targets.begin());
   host.value = signals.value, host.ref_nll = signals.ref_nll;
+  host.epoch = learns ? setup_.epoch : 0;
   data::check_host_batch(host);
   training::UploadOptions options;
   options.num_heads = static_cast<int>(heads);
   options.inv_freq_F = model_->inv_freq();
-  options.shape = setup_.shape;
+  if (learns) options.shape = setup_.shape;
   if (learns) options.dropout = models::DropoutKey{11, steps_done_, model_->dropout_sites()};
   return training::upload_batch(host, options);
 }

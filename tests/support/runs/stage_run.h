@@ -42,10 +42,11 @@ struct StageSetup {
   int batch_size = 8;        // samples of a micro-batch
   int row_stride = 0;        // 0: packed; else rows padded to so many tokens
   std::uint64_t seed = 3;    // of the weights
+  std::uint64_t epoch = 0;   // of the samples to learn from
   model::Recompute recompute = model::Recompute::none;
   kernels::Float8Recipe float8 = kernels::Float8Recipe::off;
   c10::Device device = c10::Device(c10::kCPU);
-  models::BatchShape shape = models::BatchShape::exact;
+  models::BatchShape shape = models::BatchShape::exact;  // to learn from
   bool cuda_graphs = false;
   bool bf16 = false;  // with reproducible attention
 };
@@ -78,6 +79,7 @@ class StageRun {
   std::size_t num_units() { return states().size(); }
   training::TrainableModel& model() { return *model_; }
   const weighting::EmaTracker& ema() const { return ema_; }
+  training::FrozenModel* frozen() { return frozen_.get(); }  // null: none
   models::ModelSource frozen_source() const;
 
  private:

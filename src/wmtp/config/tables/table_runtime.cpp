@@ -85,8 +85,8 @@ void add_runtime_rows(std::vector<Row>& rows) {
   add(rows, WMTP_KEY(runtime.deterministic),
       "Same bits on every rerun and resume with the same ranks and device; needs runtime.threads");
   add(rows, WMTP_KEY(runtime.cuda_graphs),
-      "on: a step whose shapes came before is replayed as a CUDA graph; on GPUs, stage baseline; "
-      "auto = off; never run on a GPU")
+      "on: a step whose shapes came before is replayed as a CUDA graph; on GPUs; auto = off; "
+      "never run on a GPU")
       .host();
   add(rows, WMTP_KEY(runtime.attention),
       "Attention kernel; flash and cudnn on a GPU: bf16 or fp16; cudnn: GPUs only, never run over "

@@ -203,6 +203,7 @@ struct CudaValueScan {
   std::int32_t* bad;  // [num_docs]; may be null
   std::int64_t num_docs;
   float gamma, lambda, v_init;
+  const float* device_lambda = nullptr;  // read instead of lambda where it is not null
 };
 
 struct CudaResponseStats {

@@ -10,11 +10,16 @@ constexpr unsigned kAll = 0xffffffffu;
 
 struct Document {
   int begin, end, first, last;  // last < first: no response
-  float reward;
+  float reward, lambda;
 };
 
 __device__ Document find_document(const CudaValueScan& a, std::int64_t d, int lane) {
-  Document doc{a.doc_start[d], a.doc_start[d + 1], 0, -1, a.reward ? a.reward[d] : 0.f};
+  Document doc{a.doc_start[d],
+               a.doc_start[d + 1],
+               0,
+               -1,
+               a.reward ? a.reward[d] : 0.f,
+               a.device_lambda ? *a.device_lambda : a.lambda};
   for (int base = doc.begin; base < doc.end; base += 32) {
     const unsigned hits = __ballot_sync(kAll, base + lane < doc.end && a.mask[base + lane] != 0);
     if (!hits) continue;
@@ -62,12 +67,12 @@ __device__ Affine map_at(const CudaValueScan& a, const Document& doc, int t) {
       return {doc.reward - a.values[t], 0.f};
     case ScanKind::lambda_return:
       if (is_last) return {doc.reward, 0.f};
-      return {a.gamma * (1.f - a.lambda) * a.values[t + 1], a.gamma * a.lambda};
+      return {a.gamma * (1.f - doc.lambda) * a.values[t + 1], a.gamma * doc.lambda};
     case ScanKind::gae_reward:
       if (is_last) return {doc.reward - before, 0.f};
       [[fallthrough]];
     case ScanKind::gae_value:
-      return {a.gamma * a.values[t] - before, a.gamma * a.lambda};
+      return {a.gamma * a.values[t] - before, a.gamma * doc.lambda};
   }
   return {0.f, 0.f};
 }

@@ -283,7 +283,9 @@ ModelPlan plan_model(const config::Config& config, const RunContext& context,
   if (context.rank == 0) tell_gemm_choice(config.runtime.gemm_choice);
   assemble.step.cuda_graphs = wants_cuda_graphs(config.runtime);
   check_cuda_graphs("runtime.cuda_graphs: on",
-                    {assemble, config::name_of(config.experiment.stage), context.world});
+                    {assemble, context.world,
+                     config.experiment.stage == config::Stage::rho1 &&
+                         config.training.rho1.scope == config::Scope::ranks});
   if (context.rank == 0) tell_cuda_graphs(assemble.step);
   if (plan.frozen && assemble.parallel.strategy == parallel::Strategy::hybrid_shard)
     plan.frozen->options.shard_group_size = assemble.parallel.shard_group_size;

@@ -16,8 +16,8 @@ bool Baseline::has_targets(const StepFacts& facts) const {
 }
 
 void Baseline::begin_step(const StepFacts& facts, std::span<const DeviceBatch>) {
-  if (facts.head_targets_H.defined())
-    heads_.set_scales(facts.head_targets_H, facts.loss_scale);
+  if (facts.numbers.defined())
+    heads_.set_scales(facts.numbers, facts.loss_scale);
   else
     heads_.set_scales(target_counts(facts), facts.loss_scale);
 }

@@ -43,19 +43,19 @@ bool Critic::has_targets(const StepFacts& facts) const {
                                                                        : facts.num_sequences > 0;
 }
 
+std::vector<double> Critic::step_numbers(const StepFacts& facts) const {
+  return value_numbers(facts, options_.lambda_schedule);
+}
+
 void Critic::begin_step(const StepFacts& facts, std::span<const DeviceBatch>) {
-  counts_ = {static_cast<double>(facts.num_sequences),
-             static_cast<double>(facts.num_response_tokens), static_cast<double>(facts.num_pairs)};
-  lambda_ = losses::lambda_at(options_.lambda_schedule, facts.step);
+  terms_ = value_terms(options_.loss, options_.lambda_schedule, facts);
   loss_scale_ = facts.loss_scale;
 }
 
 losses::ValueLoss Critic::loss_of(const Tensor& values_N, const DeviceBatch& batch) const {
   if (options_.loss.type == losses::ValueLossType::pairwise_ranking)
-    return losses::pairwise_loss(values_N, batch.docs, batch.pair_role_D, counts_);
-  losses::ValueLossOptions loss = options_.loss;
-  loss.lambda = lambda_;
-  return losses::value_loss(loss, values_N, batch.docs, counts_);
+    return losses::pairwise_loss(values_N, batch.docs, batch.pair_role_D, terms_.counts);
+  return losses::value_loss(terms_.loss, values_N, batch.docs, terms_.counts);
 }
 
 Tensor Critic::roles(const DeviceBatch& batch) const {
@@ -98,8 +98,7 @@ Numbers Critic::read(const StepFacts& facts, const HostTotals& totals) const {
 }
 
 void Critic::begin_evaluation(const StepFacts& facts) {
-  begin_step(facts, {});
-  lambda_ = 1;
+  terms_ = validation_terms(options_.loss, facts);
   stats_.clear();
 }
 

@@ -5,6 +5,7 @@
 #include "wmtp/losses/value_metrics.h"
 #include "wmtp/training/objectives/baseline.h"
 #include "wmtp/training/value_path.h"
+#include "wmtp/training/value_terms.h"
 
 namespace wmtp::training {
 
@@ -28,6 +29,7 @@ class Critic : public Objective {
 
   void add_slots(TotalsLayout& layout) const override;
   bool has_targets(const StepFacts& facts) const override;
+  std::vector<double> step_numbers(const StepFacts& facts) const override;
   void begin_step(const StepFacts& facts, std::span<const DeviceBatch> batches) override;
   void run(std::size_t index, const DeviceBatch& batch, Totals& totals) override;
   Numbers read(const StepFacts& facts, const HostTotals& totals) const override;
@@ -45,8 +47,7 @@ class Critic : public Objective {
   PolicyViews backbone_;
   ValuePath &value_, &read_value_;
   CriticOptions options_;
-  losses::ValueCounts counts_;
-  double lambda_ = 1;
+  ValueTerms terms_;
   Tensor loss_scale_;
   std::vector<Tensor> stats_;  // of the validation so far, with roles: [D, 2] vbar and role
 };

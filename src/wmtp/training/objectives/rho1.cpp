@@ -2,9 +2,8 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/index_select.h>
 #include <ATen/ops/ones_like.h>
-#include <ATen/ops/sort.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
@@ -22,13 +21,6 @@ enum { kSelected, kExcess, kThreshold, kScopes, kNumRho1Sums };
 
 std::string slot(int head) {
   return fmt::format("rho1_{}", head);
-}
-
-// Ascending indices of the `count` ones of a 0/1 vector, without asking the device how many there
-// are: a stable sort keeps equal keys in order.
-Tensor places_of_ones(const Tensor& ones_M, std::int64_t count) {
-  const auto [values, order] = at::sort(ones_M, /*stable=*/true, /*dim=*/0, /*descending=*/true);
-  return order.narrow(0, 0, count).to(at::kInt);
 }
 
 }  // namespace
@@ -52,25 +44,26 @@ bool Rho1::has_targets(const StepFacts& facts) const {
   return any_target(facts);
 }
 
-std::int64_t Rho1::targets_of(std::size_t index, int rank, int head) const {
+std::int64_t Rho1::targets_of(const std::vector<std::int64_t>& scope_targets, std::size_t index,
+                              int rank, int head) const {
   const auto world = static_cast<std::size_t>(group_.world());
   const auto heads = static_cast<std::size_t>(heads_.num_heads());
-  return scope_targets_.at((index * world + static_cast<std::size_t>(rank)) * heads +
-                           static_cast<std::size_t>(head));
+  return scope_targets.at((index * world + static_cast<std::size_t>(rank)) * heads +
+                          static_cast<std::size_t>(head));
 }
 
 // N_k: all valid targets, or how many will be selected, which follows from counts alone.
-std::vector<double> Rho1::normalizers(const StepFacts& facts) const {
+std::vector<double> Rho1::step_numbers(const StepFacts& facts) const {
   std::vector<double> counts = target_counts(facts);
   if (options_.normalization == losses::Normalization::tokens) return counts;
   const auto per_step = static_cast<std::size_t>(group_.world() * heads_.num_heads());
-  const std::size_t num_micro_batches = scope_targets_.size() / per_step;
+  const std::size_t num_micro_batches = facts.scope_targets.size() / per_step;
   for (int head = first_selected(); head < heads_.num_heads(); ++head) {
     std::int64_t selected = 0;
     for (std::size_t index = 0; index < num_micro_batches; ++index) {
       std::int64_t over_ranks = 0;
       for (int rank = 0; rank < group_.world(); ++rank) {
-        const std::int64_t n = targets_of(index, rank, head);
+        const std::int64_t n = targets_of(facts.scope_targets, index, rank, head);
         over_ranks += n;
         if (!options_.scope_ranks) selected += weighting::selected_count(n, share_);
       }
@@ -81,10 +74,17 @@ std::vector<double> Rho1::normalizers(const StepFacts& facts) const {
   return counts;
 }
 
+void Rho1::prepare(std::span<DeviceBatch> batches) {
+  for (DeviceBatch& batch : batches) batch.ref_nll_N = reference_nll(batch);
+}
+
 void Rho1::begin_step(const StepFacts& facts, std::span<const DeviceBatch>) {
   scope_targets_ = facts.scope_targets;
   report_.begin_step();
-  heads_.set_scales(normalizers(facts), facts.loss_scale);
+  if (facts.numbers.defined())
+    heads_.set_scales(facts.numbers, facts.loss_scale);
+  else
+    heads_.set_scales(step_numbers(facts), facts.loss_scale);
 }
 
 Tensor Rho1::reference_nll(const DeviceBatch& batch) {
@@ -92,15 +92,10 @@ Tensor Rho1::reference_nll(const DeviceBatch& batch) {
   return reference_ ? reference_->next_token_nll(batch) : unread_signal(batch);
 }
 
-Tensor Rho1::reference_of(const Tensor& ref_nll_N, const model::Batch& batch, int head) {
-  const Tensor& rows_M = batch.heads[static_cast<std::size_t>(head)].rows_M;
-  return at::index_select(ref_nll_N, 0, rows_M.add(head + 1));
-}
-
 std::vector<std::int32_t> Rho1::planned_counts(std::size_t index, int head) const {
   std::vector<std::int32_t> counts;
   for (int rank = 0; options_.scope_ranks && rank < group_.world(); ++rank)
-    counts.push_back(static_cast<std::int32_t>(targets_of(index, rank, head)));
+    counts.push_back(static_cast<std::int32_t>(targets_of(scope_targets_, index, rank, head)));
   return counts;
 }
 
@@ -127,35 +122,50 @@ weighting::Selection Rho1::select(const Tensor& scores_M, std::span<const std::i
                                       share_);
 }
 
+RowWeights Rho1::weigh(std::size_t index, const Compared& rows, const Totals& totals) {
+  if (rows.head < first_selected()) return {};
+  const bool fills_up = rows.present_M.defined();
+  const std::int64_t size = rows.nll_M.size(0);
+  const Tensor scores_M = weighting::scores(options_.mode, rows.nll_M, rows.q_M);
+  const auto chosen = fills_up ? weighting::select(scores_M, share_, rows.present_M)
+                               : select(scores_M, planned_counts(index, rows.head));
+  const Tensor sums = totals[slot(rows.head)];
+  if (options_.scope_ranks ? group_.rank() == 0 : size > 0) {
+    sums.narrow(0, kThreshold, 1).add_(chosen.summary_3.select(0, 2).nan_to_num(0));
+    sums.narrow(0, kScopes, 1).add_(chosen.summary_3.select(0, 0).gt(0).to(at::kDouble));
+  }
+  if (options_.scope_ranks) return {chosen.weights_M, {}};
+  const std::int64_t count = weighting::selected_count(size, share_);
+  return {chosen.weights_M, weighting::selected_places(chosen.weights_M, count, fills_up)};
+}
+
+void Rho1::add_sums(const Compared& rows, const Tensor& weight_M, Totals& totals) {
+  const Tensor& present_M = rows.present_M;
+  Tensor weights_M = weight_M, excess_M = rows.nll_M.sub(rows.q_M);
+  if (!weights_M.defined()) weights_M = present_M.defined() ? present_M : at::ones_like(rows.nll_M);
+  if (present_M.defined()) excess_M = at::where(present_M.eq(0), 0.0, excess_M);
+  const Tensor sums = totals[slot(rows.head)];
+  sums.narrow(0, kSelected, 1).add_(weights_M.sum(at::kDouble));
+  sums.narrow(0, kExcess, 1).add_(excess_M.sum(at::kDouble));
+  totals["bad"].add_(weighting::bad_losses(rows.q_M));
+  report_.add(weights_M, present_M, totals);
+}
+
 void Rho1::run(std::size_t index, const DeviceBatch& batch, Totals& totals) {
   const Tensor ref_nll_N = reference_nll(batch);
   model::TrunkPass trunk = policy_.trained.forward_trunk(batch.model);
   failpoint::pass("step.forward.mid");
-  auto weigh = [&](int head, const Tensor& nll_M) -> RowWeights {
-    if (head < first_selected()) return {};
-    const Tensor q_M = reference_of(ref_nll_N, batch.model, head);
-    const auto chosen =
-        select(weighting::scores(options_.mode, nll_M, q_M), planned_counts(index, head));
-    const Tensor sums = totals[slot(head)];
-    const bool any = nll_M.size(0) > 0 || options_.scope_ranks;
-    if (any && (!options_.scope_ranks || group_.rank() == 0)) {
-      sums.narrow(0, kThreshold, 1).add_(chosen.summary_3.select(0, 2).nan_to_num(0));
-      sums.narrow(0, kScopes, 1).add_(chosen.summary_3.select(0, 0).gt(0).to(at::kDouble));
-    }
-    if (options_.scope_ranks) return {chosen.weights_M, {}};
-    const std::int64_t count = weighting::selected_count(nll_M.size(0), share_);
-    return {chosen.weights_M, places_of_ones(chosen.weights_M, count)};
+  const auto compared = [&](int head, const Tensor& nll_M) -> Compared {
+    return {head, nll_M, at_targets(ref_nll_N, batch.model, head),
+            batch.model.heads[static_cast<std::size_t>(head)].present_M};
   };
-  auto see = [&](int head, const Tensor& nll_M, const RowWeights& rows) {
-    const Tensor q_M = reference_of(ref_nll_N, batch.model, head);
-    const Tensor weights_M = rows.weight_M.defined() ? rows.weight_M : at::ones_like(nll_M);
-    const Tensor sums = totals[slot(head)];
-    sums.narrow(0, kSelected, 1).add_(weights_M.sum(at::kDouble));
-    sums.narrow(0, kExcess, 1).add_(nll_M.sub(q_M).sum(at::kDouble));
-    totals["bad"].add_(weighting::bad_losses(q_M));
-    report_.add(weights_M, {}, totals);
-  };
-  heads_.run(policy_.trained, trunk, batch.model, weigh, first_selected(), totals, see);
+  heads_.run(
+      policy_.trained, trunk, batch.model,
+      [&](int head, const Tensor& nll_M) { return weigh(index, compared(head, nll_M), totals); },
+      first_selected(), totals,
+      [&](int head, const Tensor& nll_M, const RowWeights& rows) {
+        add_sums(compared(head, nll_M), rows.weight_M, totals);
+      });
   failpoint::pass("step.backward.mid");
   policy_.trained.backward_trunk(std::move(trunk), batch.model);
 }
@@ -204,7 +214,7 @@ void Rho1::evaluate(const DeviceBatch& batch, Totals& totals) {
     const auto k = static_cast<std::size_t>(head);
     policy_losses_[k].push_back(nll_M.to(at::kCPU, at::kFloat));
     reference_losses_[k].push_back(
-        reference_of(ref_nll_N, batch.model, head).to(at::kCPU, at::kFloat));
+        at_targets(ref_nll_N, batch.model, head).to(at::kCPU, at::kFloat));
     return {};
   };
   heads_.evaluate(policy_.read, trunk, batch.model, keep, totals);
@@ -268,7 +278,7 @@ TokenMarks Rho1::view(const DeviceBatch& batch) {
   for (int head = 0; head < heads_.num_heads(); ++head) {
     const model::HeadPass pass = policy_.read.forward_head(trunk, batch.model, head);
     const Tensor nll_M = policy_.read.nll(trunk, pass, batch.model);
-    const Tensor q_M = reference_of(ref_nll_N, batch.model, head);
+    const Tensor q_M = at_targets(ref_nll_N, batch.model, head);
     const Tensor weights_M =
         head < first_selected()
             ? at::ones_like(nll_M)

@@ -25,6 +25,8 @@ class Rho1 : public Objective {
 
   void add_slots(TotalsLayout& layout) const override;
   bool has_targets(const StepFacts& facts) const override;
+  std::vector<double> step_numbers(const StepFacts& facts) const override;
+  void prepare(std::span<DeviceBatch> batches) override;
   void begin_step(const StepFacts& facts, std::span<const DeviceBatch> batches) override;
   void run(std::size_t index, const DeviceBatch& batch, Totals& totals) override;
   void close_totals(Totals& totals) override { report_.close(totals); }
@@ -37,8 +39,6 @@ class Rho1 : public Objective {
  private:
   int first_selected() const { return options_.first_head_always ? 1 : 0; }
   Tensor reference_nll(const DeviceBatch& batch);
-  // q of a head's rows: the reference's NLL of the predicted token.
-  static Tensor reference_of(const Tensor& ref_nll_N, const model::Batch& batch, int head);
   // Within the scope; `counts_R`: how many scores each rank has of it (scope ranks alone).
   // COLLECTIVE there.
   weighting::Selection select(const Tensor& scores_M, std::span<const std::int32_t> counts_R);
@@ -46,8 +46,15 @@ class Rho1 : public Objective {
   // empty unless the scope is all ranks.
   std::vector<std::int32_t> planned_counts(std::size_t index, int head) const;
   std::vector<std::int32_t> gathered_counts(std::int64_t mine);  // COLLECTIVE
-  std::vector<double> normalizers(const StepFacts& facts) const;
-  std::int64_t targets_of(std::size_t index, int rank, int head) const;
+  std::int64_t targets_of(const std::vector<std::int64_t>& scope_targets, std::size_t index,
+                          int rank, int head) const;
+  // A head's rows as both models judge them; rows without a target only fill up.
+  struct Compared {
+    int head = 0;
+    Tensor nll_M, q_M, present_M;
+  };
+  RowWeights weigh(std::size_t index, const Compared& rows, const Totals& totals);
+  void add_sums(const Compared& rows, const Tensor& weight_M, Totals& totals);
 
   PolicyViews policy_;
   FrozenModel* reference_;

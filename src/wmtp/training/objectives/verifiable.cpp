@@ -5,12 +5,12 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <limits>
+#include <iterator>
 
 #include "wmtp/core/error.h"
 #include "wmtp/core/failpoint.h"
-#include "wmtp/tensor/copy_to_device.h"
 #include "wmtp/tensor/profile_scope.h"
+#include "wmtp/training/objectives/control_draws.h"
 
 namespace wmtp::training {
 
@@ -41,16 +41,31 @@ bool Verifiable::has_targets(const StepFacts& facts) const {
   return any_target(facts);
 }
 
+std::vector<double> Verifiable::step_numbers(const StepFacts& facts) const {
+  std::vector<double> numbers = value_numbers(facts, options_.lambda_schedule);
+  std::ranges::copy(facts.head_targets, std::back_inserter(numbers));
+  return numbers;
+}
+
+void Verifiable::prepare(std::span<DeviceBatch> batches) {
+  in_validation_ = false;
+  for (DeviceBatch& batch : batches) {
+    if (!joint()) batch.value_N = frozen_values(batch);
+    batch.drawn_N = drawn(batch);
+  }
+}
+
 void Verifiable::begin_step(const StepFacts& facts, std::span<const DeviceBatch> batches) {
   in_validation_ = false;
-  counts_ = {static_cast<double>(facts.num_sequences),
-             static_cast<double>(facts.num_response_tokens), static_cast<double>(facts.num_pairs)};
-  lambda_ = losses::lambda_at(options_.lambda_schedule, facts.step);
+  terms_ = value_terms(options_.value_loss, options_.lambda_schedule, facts);
   loss_scale_ = facts.loss_scale;
   report_.begin_step();
   ahead_.clear();
   if (weighs_ahead())
     heads_.set_scales(weight_totals(batches), facts.loss_scale);
+  else if (facts.numbers.defined())
+    heads_.set_scales(facts.numbers.narrow(0, kNumValueNumbers, heads_.num_heads()),
+                      facts.loss_scale);
   else
     heads_.set_scales(target_counts(facts), facts.loss_scale);
 }
@@ -63,9 +78,8 @@ Tensor Verifiable::weight_totals(std::span<const DeviceBatch> batches) {
   for (const DeviceBatch& batch : batches) {
     ahead_.push_back(weigh(frozen_values(batch), batch, nullptr));
     for (int head = 0; head < heads_.num_heads(); ++head) {
-      const auto& rows_M = batch.model.heads[static_cast<std::size_t>(head)].rows_M;
-      sums_H.select(0, head).add_(
-          losses::target_weights(ahead_.back().weights_N, rows_M, head + 1).sum(at::kDouble));
+      const Tensor weight_M = at_targets(ahead_.back().weights_N, batch.model, head);
+      sums_H.select(0, head).add_(weight_M.sum(at::kDouble));
     }
   }
   group_.all_reduce(sums_H, "weights").wait();
@@ -78,19 +92,13 @@ Tensor Verifiable::frozen_values(const DeviceBatch& batch) {
   return sources_.model ? sources_.model->values(batch) : unread_signal(batch);
 }
 
-Tensor Verifiable::random_weights(const DeviceBatch& batch) const {
-  std::vector<float> weights(batch.mask.size());
-  weighting::random_weights(options_.random_law, options_.weights,
-                            {options_.seed, in_validation_ ? 0 : batch.epoch},
-                            {batch.doc_start, batch.mask, batch.sample_ids}, weights);
-  return copy_to_device<float>(weights, batch.docs.mask_N.device());
+Tensor Verifiable::drawn(const DeviceBatch& batch) const {
+  return batch.drawn_N.defined() ? batch.drawn_N
+                                 : draw_control(options_, batch, in_validation_ ? 0 : batch.epoch);
 }
 
 Tensor Verifiable::shuffled(const Tensor& weights_N, const DeviceBatch& batch) const {
-  std::vector<std::int32_t> source(batch.mask.size());
-  weighting::shuffled_sources({options_.seed, in_validation_ ? 0 : batch.epoch},
-                              {batch.doc_start, batch.mask, batch.sample_ids}, source);
-  return at::index_select(weights_N, 0, copy_to_device<std::int32_t>(source, weights_N.device()));
+  return at::index_select(weights_N, 0, drawn(batch));
 }
 
 weighting::Whitening Verifiable::whitening(const Tensor& x_N, const DeviceBatch& batch) {
@@ -113,7 +121,7 @@ Verifiable::Weighed Verifiable::weigh(const Tensor& values_N, const DeviceBatch&
   const ProfileScope scope("signals");
   Weighed weighed;
   if (options_.control == WeightControl::random) {
-    weighed.weights_N = random_weights(batch);
+    weighed.weights_N = drawn(batch);
     return weighed;
   }
   weighed.values_N = values_N.detach();
@@ -136,16 +144,9 @@ void Verifiable::add_signal_sums(const Weighed& weighed, const DeviceBatch& batc
   report_.add(weighed.weights_N, batch.docs.mask_N, totals);
 }
 
-losses::ValueLoss Verifiable::value_loss(const Tensor& values_N, const DeviceBatch& batch) const {
-  losses::ValueLossOptions loss = options_.value_loss;
-  loss.lambda = lambda_;
-  return losses::value_loss(loss, values_N, batch.docs, counts_);
-}
-
 WeighRows Verifiable::by_target(const Tensor& weights_N, const model::Batch& batch) {
   return [weights_N, &batch](int head, const Tensor&) -> RowWeights {
-    const Tensor& rows_M = batch.heads[static_cast<std::size_t>(head)].rows_M;
-    return {losses::target_weights(weights_N, rows_M, head + 1), {}};
+    return {at_targets(weights_N, batch, head), {}};
   };
 }
 
@@ -159,7 +160,8 @@ void Verifiable::run(std::size_t index, const DeviceBatch& batch, Totals& totals
   if (joint()) {
     ValuePath::Pass pass = sources_.joint->forward(trunk, batch.model);
     weighed = weigh(pass.values_N(), batch, nullptr);
-    const losses::ValueLoss loss = value_loss(pass.values_N(), batch);
+    const losses::ValueLoss loss =
+        losses::value_loss(terms_.loss, pass.values_N(), batch.docs, terms_.counts);
     totals["value_loss"].add_(loss.loss);
     totals["bad"].add_(loss.bad);
     sources_.joint->backward(
@@ -216,9 +218,7 @@ Numbers Verifiable::read(const StepFacts&, const HostTotals& totals) const {
 
 void Verifiable::begin_evaluation(const StepFacts& facts) {
   in_validation_ = true;
-  counts_ = {static_cast<double>(facts.num_sequences),
-             static_cast<double>(facts.num_response_tokens), static_cast<double>(facts.num_pairs)};
-  lambda_ = 1;
+  terms_ = validation_terms(options_.value_loss, facts);
   report_.begin_step();
   held_.clear();
 }
@@ -228,7 +228,8 @@ void Verifiable::evaluate(const DeviceBatch& batch, Totals& totals) {
   const model::TrunkPass trunk = policy_.read.forward_trunk(batch.model);
   if (joint()) {
     values_N = sources_.joint_read->forward(trunk, batch.model).values_N();
-    totals["value_loss"].add_(value_loss(values_N, batch).loss);
+    totals["value_loss"].add_(
+        losses::value_loss(terms_.loss, values_N, batch.docs, terms_.counts).loss);
   }
   const bool needs_whole_set =
       options_.whiten == Whiten::batch && options_.control != WeightControl::random;

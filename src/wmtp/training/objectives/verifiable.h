@@ -10,6 +10,7 @@
 #include "wmtp/training/objectives/baseline.h"
 #include "wmtp/training/objectives/weight_report.h"
 #include "wmtp/training/value_path.h"
+#include "wmtp/training/value_terms.h"
 #include "wmtp/weighting/controls.h"
 #include "wmtp/weighting/ema.h"
 #include "wmtp/weighting/td.h"
@@ -51,6 +52,8 @@ class Verifiable : public Objective {
 
   void add_slots(TotalsLayout& layout) const override;
   bool has_targets(const StepFacts& facts) const override;
+  std::vector<double> step_numbers(const StepFacts& facts) const override;
+  void prepare(std::span<DeviceBatch> batches) override;
   void begin_step(const StepFacts& facts, std::span<const DeviceBatch> batches) override;
   void run(std::size_t index, const DeviceBatch& batch, Totals& totals) override;
   void close_totals(Totals& totals) override { report_.close(totals); }
@@ -72,10 +75,9 @@ class Verifiable : public Objective {
   Weighed weigh(const Tensor& values_N, const DeviceBatch& batch,
                 const weighting::Whitening* fixed);
   weighting::Whitening whitening(const Tensor& x_N, const DeviceBatch& batch);
-  Tensor random_weights(const DeviceBatch& batch) const;
+  Tensor drawn(const DeviceBatch& batch) const;
   Tensor shuffled(const Tensor& weights_N, const DeviceBatch& batch) const;
   void add_signal_sums(const Weighed& weighed, const DeviceBatch& batch, Totals& totals);
-  losses::ValueLoss value_loss(const Tensor& values_N, const DeviceBatch& batch) const;
   Tensor weight_totals(std::span<const DeviceBatch> batches);
   static WeighRows by_target(const Tensor& weights_N, const model::Batch& batch);
   void add_loss_metrics(const losses::MtpLoss& loss, std::string_view prefix,
@@ -88,10 +90,8 @@ class Verifiable : public Objective {
   comm::Communicator& group_;
   HeadLosses heads_;
   WeightReport report_;
-  losses::ValueCounts counts_;
-  double lambda_ = 1;
+  ValueTerms terms_;
   Tensor loss_scale_;
-  std::uint64_t control_epoch_ = 0;
   bool in_validation_ = false;
   std::vector<Weighed> ahead_;  // of all micro-batches, where the normaliser needs them first
   // Validation with whiten batch: everything is weighed once the whole set is known.

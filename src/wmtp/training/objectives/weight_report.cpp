@@ -22,6 +22,7 @@ void WeightReport::add(const Tensor& weights_N, const Tensor& mask_N, Totals& to
 
 void WeightReport::close(Totals& totals) {
   if (range_2_.defined()) totals["weight_range"].copy_(weighting::pack_range(range_2_));
+  range_2_ = Tensor();
 }
 
 void WeightReport::read(const HostTotals& totals, Metrics& metrics) {

@@ -26,8 +26,10 @@ std::string why_no_graph(const GraphedRun& run) {
         "with gradients that {} ranks sum in {} under {}, but each graph would keep a copy of all "
         "of them",
         run.world, name_of(assemble.parallel.reduce_dtype), name_of(assemble.parallel.strategy));
-  if (run.stage != "baseline")
-    return fmt::format("in stage {}, but only steps of baseline can be replayed so far", run.stage);
+  if (run.world > 1 && run.selects_over_ranks)
+    return fmt::format(
+        "with rows that are selected over {} ranks, but the host decides how many each of them has",
+        run.world);
   if (assemble.parallel.offloads())
     return "with cpu_offload, but a step that the host waits in cannot be replayed";
   if (assemble.parallel.param_dtype == kFloat16 || assemble.loss_scale)
@@ -36,7 +38,8 @@ std::string why_no_graph(const GraphedRun& run) {
     return "with float8, but the host decides when weights are scaled anew";
   if (assemble.quantize) return "with a base in NF4, but the host decides what is dequantised when";
   const auto& frozen = assemble.parallel.frozen_dtype;
-  if (assemble.transformer.lora && frozen && *frozen != assemble.parallel.param_dtype)
+  const bool reads_frozen = assemble.transformer.lora || assemble.frozen;
+  if (reads_frozen && frozen && *frozen != assemble.parallel.param_dtype)
     return fmt::format(
         "with frozen weights in {} and compute in {}, but the host decides when they "
         "are converted",
