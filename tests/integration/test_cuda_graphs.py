@@ -92,6 +92,7 @@ def of_stage(changes, critic):
     ("joint", {"experiment__stage": "verifiable", "training__value": {"source": "joint"}, "training__value_head": {"dropout": 0.1}}),
     ("model", WEIGHED),
     ("uncached", {**WEIGHED, "training__signal_cache": False, "training__loss_normalization": "weights"}),
+    ("in-nf4", {**WEIGHED, "training__signal_cache": False, "models__value_model__quantize": "nf4"}),
     ("random", {**WEIGHED, "training__td": {"control": "random"}}),
     ("rho1", RHO1),
 ])
@@ -130,7 +131,7 @@ def test_what_cannot_be_recorded_runs_plainly(runs):
 @pytest.mark.parametrize("fact, ranks, changes", [
     ("on a CPU, but graphs are of GPUs only", 1, {"runtime__device": "cpu"}),
     ("with 2 ranks, but a graph holds the compute of one", 2, {}),
-    ("in stage rho1 with 2 ranks, but its weights may follow from sums over ranks", 2,
+    ("in stage rho1 with 2 ranks, but only steps of one rank can be replayed there", 2,
      {"experiment__stage": "rho1", "models__reference__path": "micro"}),
     ("with frozen weights in fp32 and compute in bf16, but", 1, {"experiment__stage": "critic"}),
     ("with cpu_offload, but", 1, {"distributed__fsdp__cpu_offload": True}),

@@ -37,8 +37,9 @@ TEST(CudaGraphs, HoldOneRanksStepOfEveryStage) {
                     "graphs with 2 ranks, but a graph holds the compute of one");
   for (const char* stage : {"critic", "verifiable", "rho1"}) {
     EXPECT_NO_THROW(check(options, stage));
-    EXPECT_WMTP_ERROR(check(options, stage, 2), ErrorKind::config,
-                      std::string("graphs in stage ") + stage + " with 2 ranks, but its weights");
+    EXPECT_WMTP_ERROR(
+        check(options, stage, 2), ErrorKind::config,
+        std::string("graphs in stage ") + stage + " with 2 ranks, but only steps of one");
   }
   options.parallel.device = c10::Device(c10::kCPU);
   EXPECT_WMTP_ERROR(check(options), ErrorKind::config, "graphs on a CPU, but");

@@ -17,9 +17,8 @@ std::string why_no_graph(const GraphedRun& run) {
   if (!assemble.parallel.device.is_cuda()) return "on a CPU, but graphs are of GPUs only";
   if (run.world > 1 && run.stage != "baseline")
     return fmt::format(
-        "in stage {} with {} ranks, but its weights may follow from sums over ranks, "
-        "which no graph can hold",
-        run.stage, run.world);
+        "in stage {} with {} ranks, but only steps of one rank can be replayed there", run.stage,
+        run.world);
   if (run.world > 1)
     return fmt::format(
         "with {} ranks, but a graph holds the compute of one: between its parts "
