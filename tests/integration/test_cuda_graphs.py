@@ -122,6 +122,7 @@ def of_stage(changes, critic):
     ("joint", {"experiment__stage": "verifiable", "training__value": {"source": "joint"}, "training__value_head": {"dropout": 0.1}}),
     ("model", WEIGHED),
     ("uncached", {**WEIGHED, "training__signal_cache": False, "training__loss_normalization": "weights"}),
+    ("in-nf4", {**WEIGHED, "training__signal_cache": False, "models__value_model__quantize": "nf4"}),
     ("random", {**WEIGHED, "training__td": {"control": "random"}}),
     ("rho1", RHO1),
 ])

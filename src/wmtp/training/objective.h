@@ -65,9 +65,9 @@ class Objective {
   virtual std::vector<double> step_numbers(const StepFacts& facts) const {
     return target_counts(facts);
   }
-  // Before steps that are recorded: gives the batches what no recording can hold, so that run()
-  // finds it there. Signals of a frozen model, which may be kept and which the host may convert
-  // weights for; what is drawn on the host.
+  // COLLECTIVE. Before steps that are recorded: gives the batches what no recording can hold, so
+  // that run() finds it there. Signals of a frozen model, which may be kept and which the host may
+  // convert weights for; what is drawn on the host.
   virtual void prepare(std::span<DeviceBatch> /*batches*/) {}
   // COLLECTIVE. Before the first micro-batch: signals and sums that the gradients' scales need.
   virtual void begin_step(const StepFacts& facts, std::span<const DeviceBatch> batches) = 0;
