@@ -168,9 +168,11 @@ TEST_P(StageGraphsOnGpu, AccumulateOverMicroBatches) {
   EXPECT_EQ(graphs->model().step().graphs()->hits().hits, 2);
 }
 
+// The stages that ask another model.
+using SignalsOfGraphsOnGpu = StageGraphsOnGpu;
+
 // A frozen model speaks in front of the graph, to all that keep what it says.
-TEST_P(StageGraphsOnGpu, KeepTheSignalsOfEveryStep) {
-  if (GetParam() == StageKind::critic) GTEST_SKIP() << "a critic asks no other model";
+TEST_P(SignalsOfGraphsOnGpu, AreKeptOfEveryStep) {
   const auto run = make_run({.stage = GetParam(), .frozen_seed = 9}, true);
   std::vector<Tensor> kept;
   run->frozen()->observe([&](const training::DeviceBatch&, const Tensor& signal_N) {
@@ -199,6 +201,8 @@ TEST_P(StageGraphsOnGpu, AreReplayedWithoutAWaitOfTheHost) {
 INSTANTIATE_TEST_SUITE_P(Stages, StageGraphsOnGpu,
                          ::testing::Values(StageKind::critic, StageKind::verifiable,
                                            StageKind::rho1));
+INSTANTIATE_TEST_SUITE_P(Stages, SignalsOfGraphsOnGpu,
+                         ::testing::Values(StageKind::verifiable, StageKind::rho1));
 
 }  // namespace
 }  // namespace wmtp::test
